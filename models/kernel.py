@@ -1,0 +1,117 @@
+"""The one decorator of every compiled function, and the cache folder that keeps compiled code honest.
+
+numba stamps cached machine code with the digest of the decorated function's own file only: an edited callee, an
+imported constant or a swapped State field would silently run old code. So the cache folder is named by a digest of
+all sources that can hold kernels, of the plug-ins loaded so far and of every NUMBA_* setting: any edit compiles anew,
+and an edit taken back finds its old folder.
+
+`_nrt=False` switches numba's reference counting off: a State of arrays can then be handed to small helpers at no
+cost, and the compiler itself refuses kernels that allocate. The price: an index past the end corrupts memory in
+silence. Every write to a pool or a log is therefore covered by a room check, and the test suite also runs with
+NUMBA_BOUNDSCHECK=1.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+U32 = npt.NDArray[np.uint32]
+U16 = npt.NDArray[np.uint16]
+U8 = npt.NDArray[np.uint8]
+
+NIL = (1 << 31) - 1
+"""No entry. Past the end of every pool, so that bounds checks catch its use as an index (-1 would be the last element)."""
+
+PACKAGES = ("models", "traces", "sim")
+FOLDERS_KEPT = 8
+
+_ROOT = Path(__file__).resolve().parent.parent
+_plugins: list[bytes] = []
+
+if TYPE_CHECKING:
+
+    def i64(value: Any) -> int:
+        """Read an array element in a kernel as int64, whatever the array's own width."""
+        return int(value)
+
+else:
+    i64 = np.int64
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def sources_digest() -> str:
+    """Digest of every Python source that may hold kernels, of the plug-ins named so far and of the NUMBA_* settings."""
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        for path in sorted((_ROOT / package).rglob("*.py")):
+            digest.update(str(path.relative_to(_ROOT)).encode())
+            digest.update(path.read_bytes())
+    for content in _plugins:
+        digest.update(content)
+    for name in sorted(n for n in os.environ if n.startswith("NUMBA_")):
+        digest.update(f"{name}={os.environ[name]}".encode())
+    return digest.hexdigest()[:16]
+
+
+def _writable_home() -> Path:
+    """`.numba_cache` beside the packages, or the user's cache folder where that place is read-only."""
+    beside = _ROOT / ".numba_cache"
+    # A package that was installed into site-packages must not litter it.
+    if (_ROOT / "pyproject.toml").exists() and os.access(_ROOT, os.W_OK):
+        return beside
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    home = Path(base) / "dstlab" / "numba"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        return home
+    except OSError:
+        return Path(tempfile.gettempdir()) / f"dstlab-numba-{os.getuid()}"
+
+
+def set_cache_folder() -> None:
+    """Point numba at the folder of today's sources. A user's own NUMBA_CACHE_DIR is left alone."""
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return
+    home = _writable_home()
+    folder = home / sources_digest()
+    numba.config.CACHE_DIR = str(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+        others = sorted((p for p in home.iterdir() if p != folder), key=lambda p: p.stat().st_mtime, reverse=True)
+        for old in others[FOLDERS_KEPT - 1 :]:
+            shutil.rmtree(old, ignore_errors=True)
+    except OSError:
+        pass  # another process may be cleaning the same place; a folder that stays does no harm
+
+
+def add_plugin_source(path: str | os.PathLike[str]) -> None:
+    """Let the content of a plug-in's file take part in the folder's name. Call before the plug-in is imported."""
+    _plugins.append(Path(path).read_bytes())
+    set_cache_folder()
+
+
+def compiled() -> bool:
+    """True when kernels run as machine code, False under NUMBA_DISABLE_JIT=1."""
+    return not numba.config.DISABLE_JIT
+
+
+set_cache_folder()
+_njit = numba.njit(cache=True, _nrt=False)
+
+
+def kernel(function: F) -> F:
+    """Compile a function of int64 scalars, arrays and NamedTuples of arrays. It may allocate nothing and take no functions."""
+    decorated: F = _njit(function)
+    return decorated
