@@ -24,9 +24,9 @@ PROTO_TCP, PROTO_UDP = 6, 17
 
 
 class PacketBatch(NamedTuple):
-    """Packets in arrival order. Only the first `count[0]` rows are packets; the arrays are buffers and may be longer."""
+    """Packets in arrival order. Only the first `packets[0]` rows are packets; the arrays are buffers and may be longer."""
 
-    count: I64  # int64[1], packets in the batch
+    packets: I64  # int64[1], packets in the batch
     time: I64  # int64[n], arrival at the network card, ns
     key: U32  # uint32[n, W], flow keys
     length: I32  # int32[n], bytes on the wire without CRC
@@ -39,7 +39,7 @@ def make_batch(room: int, words: int = WORDS_IPV4) -> PacketBatch:
     if room < 1:
         raise ValueError(f"a batch needs room for at least one packet, got {room}")
     return PacketBatch(
-        count=np.zeros(1, np.int64),
+        packets=np.zeros(1, np.int64),
         time=np.zeros(room, np.int64),
         key=np.zeros((room, words), np.uint32),
         length=np.zeros(room, np.int32),

@@ -119,7 +119,7 @@ class FlowCache:
         raise TypeError(f"{type(self).__name__} has no lookup()")
 
     def insert(self, packet: Packet, route: int, ctx: Context) -> int:
-        """Remember a route after a miss and set ctx.entry. Returns NEED_NOTHING, or what must be done before the call is made again.
+        """Remember a route after a miss and set ctx.entry. Returns NEED_NOTHING, or what must be done before it is called again.
 
         A structure that refuses the packet (the kernel's -ENOBUFS) returns NEED_NOTHING and sets ctx.entry to DROPPED.
         """
@@ -198,11 +198,11 @@ class FlowCache:
     def forward(self, batch: PacketBatch, start: int, ctx: Context) -> tuple[int, int]:
         """Look up, and insert on a miss, packets `start` and on of a batch in arrival order.
 
-        Returns (stop, need): packets before `stop` are whole; need says why it stopped there. (count, NEED_NOTHING) means that
+        Returns (stop, need): packets before `stop` are whole; need says why it stopped there. (packets, NEED_NOTHING) means that
         the batch is whole. This default loops over lookup and insert; an override gives the same results and records.
         """
         log = ctx.log
-        for i in range(start, int(batch.count[0])):
+        for i in range(start, int(batch.packets[0])):
             if room(log) < self.records_per_packet:
                 return i, NEED_LOG
             packet = packet_of(batch, i)
@@ -227,7 +227,7 @@ class FlowCache:
             else:
                 self.count(slow=1)
                 _finish(log, i, packet.route, ctx.entry)
-        return int(batch.count[0]), NEED_NOTHING
+        return int(batch.packets[0]), NEED_NOTHING
 
 
 def _finish(log: AccessLog, i: int, answer: int, entry: int) -> None:

@@ -4,10 +4,10 @@ Addresses are bytes in a simulated physical memory; they decide which objects sh
 the host enters. Every slab cache and every table gets a region of its own, large-page aligned, in which slabs follow each
 other: what a fresh boot gives a cache that has the machine to itself.
 
-The slab allocator follows mm/slab.c of 2.6.20: per CPU an array of free objects used last in first out (120 for objects of at most
-256 bytes, moved in batches of 60), one shared array behind it (8 x 60), behind that the slabs. A free reads the
-object's struct page. An array that overflows first fills the shared array, then gives objects back to
-their slabs one by one (free_block, slab_put_obj: the slab header and the neighbours in the slab list). Left out: colouring, reaping of empty slabs
+The slab allocator follows mm/slab.c of 2.6.20: per CPU an array of free objects used last in first out (120 for objects of at
+most 256 bytes, moved in batches of 60), one shared array behind it (8 x 60), behind that the slabs. A free reads the object's
+struct page. An array that overflows first fills the shared array, then gives objects back to their slabs one by one
+(free_block, slab_put_obj: the slab header and the neighbours in the slab list). Left out: colouring, reaping of empty slabs
 (memory only grows within a run), NUMA.
 """
 
