@@ -171,10 +171,9 @@ class SlabCache:
 @kernel
 def object_address(cache: SlabState, entry: int) -> int:
     """Simulated address of an object."""
-    slab = entry // cache.var[PER_SLAB]
-    return (
-        cache.var[BASE] + slab * cache.var[SLAB_BYTES] + cache.var[FIRST] + (entry - slab * cache.var[PER_SLAB]) * cache.var[SIZE]
-    )
+    slab = i64(entry // cache.var[PER_SLAB])
+    within = cache.var[FIRST] + (entry - slab * cache.var[PER_SLAB]) * cache.var[SIZE]
+    return i64(cache.var[BASE] + slab * cache.var[SLAB_BYTES] + within)
 
 
 @kernel
