@@ -22,7 +22,7 @@ FIGURES = ("entries", "hit_kpps", "slow_path_kpps", "total_kpps", "slow_share", 
 """Figures of the forwarding experiment, in the order they are printed. slow_share is a share (0..1), the rest entries and kpps."""
 
 ROLES = ("fitted", "predicted", "adjusted", "unpublished")
-"""fitted: used to set a constant; predicted: no constant has seen it; adjusted: packet path scaled; unpublished: nothing to compare."""
+"""fitted: used to set a constant; predicted: no constant has seen it; adjusted: packet path scaled; unpublished: no such figure."""
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
