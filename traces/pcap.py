@@ -1,0 +1,110 @@
+"""The classic capture file format (libpcap, format 2.4): its header, and a kernel that scans its records.
+
+Source: pcap-savefile(5) of libpcap and the IETF draft opsawg-pcap. A file is a header of 24 bytes, then records: a header of 16
+bytes (seconds, fraction, captured length, original length) and the captured bytes. The magic number gives the byte order and
+the unit of the fraction.
+Left out: the time zone field (always 0 in practice), the length of a captured checksum, and formats before 2.4.
+"""
+
+import struct
+from typing import NamedTuple
+
+from models.flow import PacketBatch
+from models.kernel import I64, U8, i64, kernel
+from traces.decode import DECODED, FLAGS_SHIFT, decode_ethernet
+
+HEADER_BYTES = 24
+RECORD_BYTES = 16
+MAX_CAPTURED = 262144
+"""Longest captured length that is believed even if the file's snap length is shorter (libpcap's MAXIMUM_SNAPLEN)."""
+
+ETHERNET = 1
+LINK_TYPES = {
+    0: "NULL", 1: "EN10MB", 6: "IEEE802_5", 9: "PPP", 12: "RAW", 101: "RAW", 105: "IEEE802_11", 108: "LOOP", 113: "LINUX_SLL",
+    127: "IEEE802_11_RADIOTAP", 147: "USER0", 189: "USB_LINUX", 192: "PPI", 220: "USB_LINUX_MMAPPED", 228: "IPV4", 229: "IPV6",
+    276: "LINUX_SLL2", 284: "DSA_TAG_EDSA",
+}  # fmt: skip
+"""Names of the link types most often met."""
+
+MAGIC = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}
+"""Magic number to nanoseconds in a unit of the fraction."""
+
+# Fields of the scanner's var
+AT, HAVE, LAST, RECORDS, WENT_BACK, PACKETS = 0, 1, 2, 3, 4, 5
+VAR_SIZE = 6
+
+SCANNED, NEED_DATA, TOO_LONG = 0, 1, 2
+"""Why a scan ended: the batch is full; the next record is not whole in the block; a captured length beyond bounds."""
+
+
+class FileHeader(NamedTuple):
+    """What the file header says."""
+
+    big_endian: bool
+    unit_ns: int  # nanoseconds in a unit of the fraction
+    major: int
+    minor: int
+    snaplen: int
+    link_type: int
+
+
+def read_header(data: bytes) -> FileHeader | None:
+    """The header at the start of a file of at least HEADER_BYTES; None if it is no classic capture."""
+    for order in "<>":
+        (magic,) = struct.unpack_from(order + "I", data)
+        if magic in MAGIC:
+            major, minor, _, _, snaplen, network = struct.unpack_from(order + "HHiIII", data, 4)
+            # The upper half tells the length of the checksum.
+            return FileHeader(order == ">", MAGIC[magic], major, minor, snaplen, network & 0xFFFF)
+    return None
+
+
+@kernel
+def read32(data: U8, at: int, big_endian: int) -> int:
+    """32 bits in the byte order of the file."""
+    a, b, c, d = i64(data[at]), i64(data[at + 1]), i64(data[at + 2]), i64(data[at + 3])
+    if big_endian != 0:
+        return (a << 24) | (b << 16) | (c << 8) | d
+    return (d << 24) | (c << 16) | (b << 8) | a
+
+
+@kernel
+def scan(
+    block: U8, var: I64, reasons: I64, big_endian: int, unit_ns: int, most: int, interface: int, batch: PacketBatch, start: int
+) -> tuple[int, int]:
+    """Decode records of the block from var[AT] on into the batch from row `start` on; returns why it ended and the rows filled.
+
+    Time that goes back is held at the last packet's and counted. `reasons` is counted up for every record.
+    """
+    at, have, last = i64(var[AT]), i64(var[HAVE]), i64(var[LAST])
+    row = start
+    why = SCANNED
+    while row < batch.time.size:
+        if at + RECORD_BYTES > have:
+            why = NEED_DATA
+            break
+        captured = read32(block, at + 8, big_endian)
+        if captured > most:
+            why = TOO_LONG
+            break
+        if at + RECORD_BYTES + captured > have:
+            why = NEED_DATA
+            break
+        found = decode_ethernet(block, at + RECORD_BYTES, captured, interface, batch.key, row)
+        reasons[found & ((1 << FLAGS_SHIFT) - 1)] += 1
+        if found & ((1 << FLAGS_SHIFT) - 1) == DECODED:
+            time = read32(block, at, big_endian) * 1_000_000_000 + read32(block, at + 4, big_endian) * unit_ns
+            if time < last:
+                time = last
+                var[WENT_BACK] += 1
+            last = time
+            batch.time[row] = time
+            batch.length[row] = min(read32(block, at + 12, big_endian), 0x7FFFFFFF)
+            batch.flags[row] = found >> FLAGS_SHIFT
+            row += 1
+        var[RECORDS] += 1
+        at += RECORD_BYTES + captured
+    var[AT] = at
+    var[LAST] = last
+    var[PACKETS] += row - start
+    return why, row
