@@ -14,7 +14,9 @@ import msgspec
 class Traffic(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Generated traffic. Rates are totals over all senders."""
 
-    source: str = "pktgen"
+    source: str = "pktgen"  # or "capture": the packets of `files`
+    files: list[str] = []  # captures, read as one in time order; one input interface each
+    as_captured: bool = False  # keep the times of the capture; otherwise packets are sent evenly at offered_kpps
     flows: int = 65536  # concurrent flows of each sender
     flow_length: int = 40  # the generator's flowlen: flow_length + 1 packets are sent per flow
     offered_kpps: float = 1000.0  # thousand packets per second, all senders together

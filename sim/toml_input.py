@@ -1,6 +1,6 @@
 """Strict TOML input: scenarios, machines and cost sheets, the project's own by name or a user's by path.
 
-A key that does not exist, a missing one and a value of the wrong type are refused in one sentence with the file, the place, the value
+A key that does not exist, a missing one and a value of the wrong type are refused in one sentence with file, place, value
 and, where there is one, the nearest right name.
 """
 
