@@ -50,13 +50,13 @@ def big32(data: U8, at: int) -> int:
 @kernel
 def is_vlan(ethertype: int) -> bool:
     """True for the ethertypes of a VLAN tag."""
-    return ethertype == 0x8100 or ethertype == 0x88A8 or ethertype == 0x9100 or ethertype == 0x9200
+    return ethertype in (0x8100, 0x88A8, 0x9100, 0x9200)
 
 
 @kernel
 def has_ports(proto: int) -> bool:
     """True for the protocols whose first four bytes are source and destination port."""
-    return proto == PROTO_TCP or proto == PROTO_UDP or proto == PROTO_SCTP or proto == PROTO_UDPLITE
+    return proto in (PROTO_TCP, PROTO_UDP, PROTO_SCTP, PROTO_UDPLITE)
 
 
 @kernel
