@@ -6,12 +6,12 @@ A structure that stands on it makes one `LcTrie` and hands `trie.state` (read af
     peek(trie, key, row) -> leaf or NIL                        where the descent ends; the leaf's key may differ
     descend(trie, log, function, key, row) -> leaf or NIL      the same, recorded, up to descent_records(trie) records
     equals(trie, key, row, leaf) -> bool
-    insert(trie, log, cpu, leaf) -> NEED_*                     key in trie.leaf[leaf, :words], not yet there; again until NEED_NOTHING
+    insert(trie, log, cpu, leaf) -> NEED_*                     key in trie.leaf[leaf, :words], not yet there; until NEED_NOTHING
     remove(trie, log, cpu, leaf) -> NEED_*                     the same
 
-A key is (uint32 array, row): `trie.leaf` itself, or a batch's keys. For walks of one's own (longest
-prefix match): the root is trie.var[ROOT]; `is_leaf`, `is_tnode`, `index_of` (of a reference), `child_at(trie, n, slot)`,
-`read_slot` (the same, touched), trie.node[n, POS | BITS | PARENT], trie.prefix[n] (first POS bits, then zeros), `extract(key, row, pos, bits)`, `mismatch`,
+A key is (uint32 array, row): `trie.leaf` itself, or a batch's keys. For walks of one's own (longest prefix match): the root is
+trie.var[ROOT]; `is_leaf`, `is_tnode`, `index_of` (of a reference), `child_at(trie, n, slot)`, `read_slot` (the same, touched),
+trie.node[n, POS | BITS | PARENT], trie.prefix[n] (first POS bits, then zeros), `extract(key, row, pos, bits)`, `mismatch`,
 `header_address`, `slot_address`, `leaf_address`.
 
 Leaf ids are the objects of `LcTrie.leaves` (slab_alloc, slab_free are the user's to call: when its rows grow, call

@@ -41,8 +41,8 @@ def mismatch(a: U32, row_a: int, b: U32, row_b: int, start: int, end: int) -> in
 def copy_prefix(to: U32, row_to: int, key: U32, row: int, bits: int, words: int) -> None:
     """Copy the first `bits` bits of a key of `words` words; the rest of the copy is zero."""
     for word in range(words):
-        keep = min(max(bits - (word << 5), 0), 32)
-        to[row_to, word] = i64(key[row, word]) & (WORD << (32 - keep)) & WORD
+        drop = 32 - min(max(bits - (word << 5), 0), 32)
+        to[row_to, word] = (i64(key[row, word]) >> drop) << drop
 
 
 @kernel

@@ -146,7 +146,7 @@ class LcTrie:
         return int(self.state.node[(root >> 1) - 1, nodes.BITS]) if root and not root & 1 else 0
 
     def triestat(self) -> dict[str, float | int | dict[int, int]]:
-        """The fields of /proc/net/fib_triestat: Aver depth, Max depth, Leaves, Internal nodes (by bits), Pointers, Null ptrs, Total size."""
+        """The fields of /proc/net/fib_triestat: Aver depth, Max depth, Leaves, Internal nodes, Pointers, Null ptrs, Total size."""
         return survey.triestat(self.state, self._found)
 
     def triestat_text(self) -> str:
