@@ -51,8 +51,10 @@ class PktgenState(NamedTuple):
 
 
 @kernel
-def destination_at(allowed: I64, rank: int) -> int:
-    """The address of that rank among all that may be sent to."""
+def destination(allowed: I64, addresses: int, draw: int) -> int:
+    """The address for a draw of 32 bits, even over all that may be sent to (a remainder would favour the first of a wide range)."""
+    # draw * addresses >> 32 in two halves, for the product would not fit 63 bits.
+    rank = (draw * (addresses >> 16) + ((draw * (addresses & 0xFFFF)) >> 16)) >> 16
     at = allowed.shape[0] - 1
     while at > 0 and allowed[at, 1] > rank:
         at -= 1
@@ -79,7 +81,7 @@ def generate(state: PktgenState, batch: PacketBatch, start: int) -> int:
         if count > flow_length:
             count = 0
         if count == 0:
-            daddr = destination_at(state.allowed, (draw & 0xFFFFFFFF) % addresses)
+            daddr = destination(state.allowed, addresses, draw & 0xFFFFFFFF)
             renewals += 1
         state.flow[f] = ((count + 1) << 32) | daddr
         batch.time[i] = time

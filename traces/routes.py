@@ -82,7 +82,7 @@ def make_routes(routes: list[tuple[int, int, str]], duplicates: int = 0) -> Rout
 def default_routes(seed: int | np.random.Generator, prefixes: int = 1000, inside: str = "10.0.0.0/8") -> RouteTable:
     """`prefixes` distinct prefixes inside a range, by LENGTH_SHARES, and a default route last, each with a next hop of its own.
 
-    Networks are drawn evenly, so prefixes may nest; of the addresses of a /8, a thousand prefixes cover about two thirds, the
+    Networks are drawn evenly, so prefixes may nest; of the addresses of a /8, a thousand prefixes cover about three quarters, the
     default route the rest, and every address outside (the senders' too). ValueError if the range has no room for so many.
     """
     if not 1 <= prefixes <= MAX_PREFIXES:
