@@ -1,22 +1,17 @@
-"""A result: what every row of a run gave, and the folder that keeps it.
+"""A result: what every row of a run gave.
 
-The folder holds `result.json` and `series.csv`. Whatever prints, plots or compares takes a `RunResult`, as `read_result` gives it
-back. The same scenario, seed and library versions give the same bytes, apart from the `host` block: no time of day,
-no host name, dictionaries in sorted order, integers where the simulation has integers. Nothing is ever NaN: `null` where undefined.
+Whatever prints, plots or compares takes a `RunResult`, as sim/result_folder.py gives it back. The same scenario, seed and
+library versions give the same bytes, apart from the `host` block: no time of day, no host name, dictionaries in sorted order,
+integers where the simulation has integers. Nothing is ever NaN: `null` where undefined.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from sim.errors import UserError, did_you_mean
-
 SCHEMA = 1
-RESULT_FILE = "result.json"
-SERIES_FILE = "series.csv"
 
 FIGURES = ("entries", "hit_kpps", "slow_path_kpps", "total_kpps", "slow_share", "total_open_kpps")
 """Figures of the forwarding experiment, in the order they are printed. slow_share is a share (0..1), the rest entries and kpps."""
@@ -197,27 +192,3 @@ def exchange_form(result: RunResult) -> dict[str, Any]:
 def to_json(value: Any) -> bytes:
     """Indented JSON with a final newline. Non-finite numbers become null; dictionaries are sorted, fields keep their order."""
     return msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2) + b"\n"
-
-
-def read_result(folder: str | Path) -> RunResult:
-    """The result in a folder, with the host's figures and the series put back into its rows. Raises UserError."""
-    place = Path(folder)
-    path = place / RESULT_FILE if place.is_dir() else place
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; a result folder holds {RESULT_FILE} and {SERIES_FILE}") from None
-    try:
-        found = msgspec.json.decode(content, type=RunResult)
-    except msgspec.DecodeError as error:
-        raise UserError(f"{path} is not a result of dstlab: {error}") from None
-    if found.schema != SCHEMA:
-        raise UserError(f"{path} has schema {found.schema}; this version reads schema {SCHEMA}")
-    return found
-
-
-def check_figures(names: list[str], place: str) -> None:
-    """Refuse a figure that does not exist."""
-    for name in names:
-        if name not in FIGURES:
-            raise UserError(f"{place}: unknown figure {name!r}; {did_you_mean(name, FIGURES)}")
