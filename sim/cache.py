@@ -9,7 +9,7 @@ Coherence follows MOESI: a store needs the line alone. A miss probes the other C
 alone is an UPGRADE. A clean copy elsewhere lets memory answer. Devices write past the caches and take the line out of all.
 """
 
-from models.access import DMA, WRITE
+from models.access import DMA, READ, WRITE
 from models.kernel import i64, inlined
 from sim.memory import (
     CLOCK,
@@ -46,12 +46,12 @@ ABSENT = -1
 
 @inlined
 def _l1_row(mem: Memory, cpu: int, line: int) -> int:
-    return cpu * (mem.var[L1_MASK] + 1) + (line & mem.var[L1_MASK])
+    return i64(cpu * (mem.var[L1_MASK] + 1) + (line & mem.var[L1_MASK]))
 
 
 @inlined
 def _l2_row(mem: Memory, cpu: int, line: int) -> int:
-    return cpu * (mem.var[L2_MASK] + 1) + (line & mem.var[L2_MASK])
+    return i64(cpu * (mem.var[L2_MASK] + 1) + (line & mem.var[L2_MASK]))
 
 
 @inlined
@@ -106,7 +106,7 @@ def _take_from(mem: Memory, cpu: int, line: int, kind: int) -> int:
     for w in range(l1.size):
         if l1[w] >> 2 == line:
             held = i64(l1[w] & 3)
-            if kind == WRITE or kind == DMA:
+            if kind != READ:
                 for later in range(w, l1.size - 1):
                     l1[later] = l1[later + 1]
                 l1[l1.size - 1] = -1
@@ -119,12 +119,12 @@ def _take_from(mem: Memory, cpu: int, line: int, kind: int) -> int:
         if way != ABSENT:
             age = mem.l2_age[at, way]
             held = max(held, 0) | i64((age >> 6) & 3)
-            if kind == WRITE or kind == DMA:
+            if kind != READ:
                 mem.l2_tag[at, way] = -1
                 mem.l2_age[at, way] = way
             else:
                 mem.l2_age[at, way] = age & ~(2 << 6)
-    if held != ABSENT and (kind == WRITE or kind == DMA):
+    if held != ABSENT and (kind != READ):
         mem.stats[cpu, LOST] += 1
     return held
 
@@ -204,7 +204,7 @@ def _miss(mem: Memory, cpu: int, l1_row: int, line: int, kind: int) -> int:
 
 @inlined
 def access(mem: Memory, cpu: int, line: int, kind: int, function: int) -> None:
-    """One load or store of one line by one CPU, counted for `function`."""
+    """One load or store of one line by one CPU, counted in row `function` (plane * MAX_FUNCTIONS + function number)."""
     page = line >> mem.var[PAGE_SHIFT]
     if page != mem.cpu[cpu, LAST_PAGE]:
         missed = translate(mem, cpu, page)

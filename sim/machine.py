@@ -1,4 +1,4 @@
-"""A machine: clock, CPUs, cache levels, TLBs and memory latencies as named data, one TOML file each, nothing detected from the host.
+"""A machine: clock, CPUs, cache levels, TLBs and memory latencies as named data, one TOML file each. Nothing is detected.
 
 Cache geometry bears kerncraft's names (sets, ways, cl_size, replacement_policy, write_allocate, write_back, load_from, store_to,
 victims_to); times and TLBs bear ChampSim's. Beside every number stands where it comes from. A file is read strictly:
@@ -143,7 +143,8 @@ def _check(machine: Machine, place: str) -> None:
         for part, one in (("dtlb", tlb.dtlb), ("stlb", tlb.stlb)):
             if one is not None and (not _power_of_two(one.sets.value) or not 1 <= int(one.ways) <= 64):
                 refuse(
-                    f"tlb.{kind}.{part}: sets must be a power of two and ways from 1 to 64, got {one.sets.value} and {one.ways.value}"
+                    f"tlb.{kind}.{part}: sets must be a power of two and ways from 1 to 64, "
+                    f"got {one.sets.value} and {one.ways.value}"
                 )
         if tlb.stlb is not None and tlb.stlb.latency is None:
             refuse(f"tlb.{kind}.stlb: latency is missing")

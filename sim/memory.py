@@ -1,7 +1,7 @@
 """The simulated memory hierarchy of one box: its state, its classes of cost, and what it refuses.
 
-Each CPU has a DTLB (and an STLB where the page size has one), an L1 and an L2 of its own; the CPUs are kept coherent by invalidation
-(MOESI, as on K8). The kernels that move lines are in sim/cache.py and sim/tlb.py; they count touches by function and class, and
+Each CPU has a DTLB (and an STLB where the page size has one), an L1 and an L2 of its own; the CPUs are kept coherent by
+invalidation (MOESI, as on K8). The kernels that move lines are in sim/cache.py and sim/tlb.py; they count touches by function and class, and
 counts become cycles by one multiplication with `latency_vector`, so one run serves every set of latencies.
 
 Left out: bandwidth, prefetching, overlap of misses, the instruction side, pseudo-LRU (true LRU stands for it), shared levels and a
@@ -13,19 +13,22 @@ from typing import NamedTuple
 import numpy as np
 
 from models.functions import MAX_FUNCTIONS
-from models.kernel import I32, I64, kernel
+from models.kernel import I32, I64
 from sim.machine import ONE, Machine
 
 CLASSES = 12
 L1, L2, MEMORY, TRANSFER = 0, 1, 2, 3
 """Where a touch found its line. Its class is 2 * place + kind (READ 0, WRITE 1)."""
 UPGRADE, STLB_HIT, WALK, DMA_LINE = 8, 9, 10, 11
-"""Classes counted beside those: a store to a line not held alone; a DTLB miss served by the STLB, by a walk; a line written by a device."""
+"""Counted beside those: a store to a line not held alone; a DTLB miss served by the STLB, by a walk; a device's write."""
 
 CLASS_NAMES = (
     "L1 load", "L1 store", "L2 load", "L2 store", "memory load", "memory store", "transfer load", "transfer store",
     "upgrade", "STLB hit", "page walk", "DMA line",
 )  # fmt: skip
+
+PLANES = 2
+"""Counts are kept apart for packets that hit, with all work that goes with no packet (0), and packets of the slow path (1)."""
 
 SHARED, OWNED, EXCLUSIVE, MODIFIED = 0, 1, 2, 3
 """States of a line; bit 0: memory is stale, bit 1: no other CPU has a copy."""
@@ -38,15 +41,15 @@ CLOCK, LAST_PAGE = 0, 1
 L1_MISSES, L2_READS, L2_MISSES, MEMORY_READS, L1_VICTIMS, L2_VICTIMS, WRITE_BACKS, L2_STORES, L2_STORE_MISSES, LOST = range(10)
 STATS = 10
 STAT_NAMES = (
-    "L1 misses", "L2 demand reads", "L2 demand misses", "memory or transfer reads", "L1 victims stored", "L2 victims", "write-backs",
-    "L2 stores", "L2 store misses", "lines lost to others",
+    "L1 misses", "L2 demand reads", "L2 demand misses", "memory or transfer reads", "L1 victims stored", "L2 victims",
+    "write-backs", "L2 stores", "L2 store misses", "lines lost to others",
 )  # fmt: skip
 
 MOST_LINES = (1 << 31) - 1
 
 
 class Memory(NamedTuple):
-    """State of the hierarchy. Lines are byte addresses / 64 below 2^31; an age is time << 8 | state << 6 | way, so its least is the victim."""
+    """State of the hierarchy. A line is a byte address / 64, below 2^31. An age is time << 8 | state << 6 | way: the least is the victim."""
 
     var: I64  # int64[VARS], geometry
     cpu: I64  # int64[cpus, 2]: clock of the ages; page translated last, or -1
@@ -57,7 +60,7 @@ class Memory(NamedTuple):
     dtlb_age: I64  # int64[cpus, ways]
     stlb_tag: I32  # int32[cpus * sets, ways]; one unused row without an STLB
     stlb_age: I64  # int64[cpus * sets, ways]
-    counts: I64  # int64[MAX_FUNCTIONS, CLASSES], touches since they were last taken
+    counts: I64  # int64[PLANES * MAX_FUNCTIONS, CLASSES], touches since they were last taken; row: plane * MAX_FUNCTIONS + function
     stats: I64  # int64[cpus, STATS], events since the start
 
 
@@ -69,7 +72,7 @@ def _refuse(machine: Machine) -> None:
     for level in machine.level:
         if level.cores_per_group != 1:
             raise ValueError(
-                f"{machine.name}: level {level.level} is shared by {level.cores_per_group} cores; the memory model runs only private levels"
+                f"{machine.name}: level {level.level} is shared by {level.cores_per_group} cores; the memory model runs only private ones"
             )
         if level.replacement_policy != "LRU":
             raise ValueError(f"{machine.name}: level {level.level} uses {level.replacement_policy}; the memory model runs only LRU")
@@ -124,7 +127,7 @@ def make_memory(machine: Machine, cpus: int | None = None) -> Memory:
         dtlb_age=_ages(cpus, dtlb_ways),
         stlb_tag=np.full((cpus * stlb_sets, stlb_ways), -1, np.int32),
         stlb_age=_ages(cpus * stlb_sets, stlb_ways),
-        counts=np.zeros((MAX_FUNCTIONS, CLASSES), np.int64),
+        counts=np.zeros((PLANES * MAX_FUNCTIONS, CLASSES), np.int64),
         stats=np.zeros((cpus, STATS), np.int64),
     )
 
@@ -145,22 +148,6 @@ def latency_vector(machine: Machine, memory_ns: float | None = None) -> I64:
     return cost
 
 
-@kernel
-def take_counts(mem: Memory, latency: I64, total: I64, cycles: I64) -> int:
-    """Move the counts since the last call into `total` and their cost into `cycles`.
-
-    latency int64[CLASSES], 1/1024 cycle; total int64[MAX_FUNCTIONS, CLASSES]; cycles int64[MAX_FUNCTIONS], 1/1024 cycle; the last
-    two are added to. Returns the cost of it all, 1/1024 cycle.
-    """
-    whole = 0
-    for function in range(mem.counts.shape[0]):
-        cost = 0
-        for c in range(mem.counts.shape[1]):
-            count = mem.counts[function, c]
-            if count != 0:
-                total[function, c] += count
-                cost += count * latency[c]
-                mem.counts[function, c] = 0
-        cycles[function] += cost
-        whole += cost
-    return whole
+def counts_by_plane(mem: Memory) -> I64:
+    """View of the counts as int64[PLANES, MAX_FUNCTIONS, CLASSES]. Whoever takes counts zeroes them."""
+    return mem.counts.reshape(PLANES, MAX_FUNCTIONS, CLASSES)
