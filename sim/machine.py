@@ -10,14 +10,16 @@ and refused there.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from models.access import LINE
+from sim.errors import UserError
+from sim.toml_input import load_named
+
+MACHINES = Path(__file__).parent / "machines"
 
 ONE = 1024
 """Costs are integers of 1/1024 cycle."""
@@ -110,10 +112,10 @@ def _power_of_two(value: float) -> bool:
 
 
 def _check(machine: Machine, place: str) -> None:
-    """ValueError for values that no machine can have."""
+    """UserError for values that no machine can have."""
 
     def refuse(what: str) -> None:
-        raise ValueError(f"{place}: {what}")
+        raise UserError(f"{place}: {what}")
 
     if int(machine.clock_hz) < 1:
         refuse(f"clock_hz must be positive, got {machine.clock_hz.value}")
@@ -150,33 +152,8 @@ def _check(machine: Machine, place: str) -> None:
             refuse(f"tlb.{kind}.stlb: latency is missing")
 
 
-def parse_machine(text: str | bytes, place: str = "machine") -> Machine:
-    """A machine from TOML text. ValueError in one sentence that begins with `place`."""
-    try:
-        machine = msgspec.toml.decode(text, type=Machine)
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"{place}: {error}") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{place}: not a text file") from None
-    _check(machine, place)
-    return machine
-
-
-def machine_names() -> list[str]:
-    """Names of the machines that come with dstlab."""
-    return sorted(entry.name[:-5] for entry in files("sim").joinpath("machines").iterdir() if entry.name.endswith(".toml"))
-
-
 def load_machine(name: str) -> Machine:
-    """A machine by its name, or from a file when `name` ends in .toml. ValueError for an unknown name or a bad file."""
-    if name.endswith(".toml"):
-        try:
-            return parse_machine(Path(name).read_bytes(), name)
-        except OSError as error:
-            raise ValueError(f"{name}: {error.strerror}") from None
-    known = machine_names()
-    if name not in known:
-        close = get_close_matches(name, known, 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}"
-        raise ValueError(f"no machine is named {name!r}; {hint}")
-    return parse_machine(files("sim").joinpath("machines", f"{name}.toml").read_bytes(), name)
+    """A machine of the project by name, or a user's own file. UserError for an unknown name or a bad file."""
+    machine = load_named(Machine, name, MACHINES, "machine")
+    _check(machine, name)
+    return machine

@@ -1,8 +1,8 @@
 """The simulated memory hierarchy of one box: its state, its classes of cost, and what it refuses.
 
 Each CPU has a DTLB (and an STLB where the page size has one), an L1 and an L2 of its own; the CPUs are kept coherent by
-invalidation (MOESI, as on K8). The kernels that move lines are in sim/cache.py and sim/tlb.py; they count touches by function and class, and
-counts become cycles by one multiplication with `latency_vector`, so one run serves every set of latencies.
+invalidation (MOESI, as on K8). The kernels that move lines are in sim/cache.py and sim/tlb.py; they count touches by function
+and class, and counts become cycles by one multiplication with `latency_vector`, so one run serves every set of latencies.
 
 Left out: bandwidth, prefetching, overlap of misses, the instruction side, pseudo-LRU (true LRU stands for it), shared levels and a
 third level (refused).
@@ -49,7 +49,7 @@ MOST_LINES = (1 << 31) - 1
 
 
 class Memory(NamedTuple):
-    """State of the hierarchy. A line is a byte address / 64, below 2^31. An age is time << 8 | state << 6 | way: the least is the victim."""
+    """State of the hierarchy. A line is a byte address / 64, below 2^31. An age is time << 8 | state << 6 | way."""
 
     var: I64  # int64[VARS], geometry
     cpu: I64  # int64[cpus, 2]: clock of the ages; page translated last, or -1
@@ -72,7 +72,7 @@ def _refuse(machine: Machine) -> None:
     for level in machine.level:
         if level.cores_per_group != 1:
             raise ValueError(
-                f"{machine.name}: level {level.level} is shared by {level.cores_per_group} cores; the memory model runs only private ones"
+                f"{machine.name}: level {level.level} is shared; the memory model runs only private ones (cores_per_group = 1)"
             )
         if level.replacement_policy != "LRU":
             raise ValueError(f"{machine.name}: level {level.level} uses {level.replacement_policy}; the memory model runs only LRU")

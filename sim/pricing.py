@@ -85,7 +85,7 @@ def _rows(path: PacketPath, n: int, phase: int, cpu: int, position: int, slot: i
         which = path.row[r, OBJECT]
         moves = path.object[which, MOVES]
         index = 0
-        if moves == RX or moves == TX:
+        if RX <= moves <= TX:
             index = position & ring
         elif moves == SLOT:
             index = slot
@@ -218,7 +218,7 @@ class Pricing:
         self.path = path
 
     def arrive(self, batch: PacketBatch, cpu: int) -> None:
-        """The card has written the descriptors and frames of a batch that CPU `cpu` is about to poll: all caches lose those lines."""
+        """The card has written descriptors and frames of a batch that CPU `cpu` is about to poll: all caches lose those lines."""
         packets = int(batch.packets[0])
         if self.path.cpu[cpu, RX_WRITTEN] + packets - self.path.cpu[cpu, RX_NEXT] > RECENT:
             raise ValueError(f"CPU {cpu} has more than {RECENT} packets written and not yet priced")
@@ -245,7 +245,7 @@ class Pricing:
         return int(self.path.cpu[ring, TX_NEXT] - self.path.cpu[ring, TX_DONE])
 
     def complete(self, cpu: int, ring: int, packets: int) -> int:
-        """CPU `cpu` cleans up the oldest `packets` of what CPU `ring` has transmitted, fewer if there are fewer; returns how many."""
+        """CPU `cpu` cleans up the oldest `packets`, or as many as there are, of what CPU `ring` has transmitted; returns how many."""
         packets = min(packets, self.untransmitted(ring))
         self.path = with_room(self.path, packets * int(self.path.row.shape[0]))
         _complete(self.memory, self.path, cpu, ring, packets)
