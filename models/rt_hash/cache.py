@@ -19,6 +19,7 @@ from models.rt_hash.insert import insert_key
 from models.rt_hash.lookup import find
 from models.rt_hash.params import RtHashParams
 from models.rt_hash.state import (
+    AT_KEY,
     COUNTERS,
     DEPTH,
     DEPTHS,
@@ -27,6 +28,7 @@ from models.rt_hash.state import (
     EQUILIBRIUM,
     ERRORS,
     EXPIRE,
+    FIELDS,
     FIRST_OBJECT,
     FLUSH_AT,
     GC_DANGER,
@@ -55,7 +57,6 @@ from models.slab import SlabCache, SlabState, object_address, slab_room
 NS = 1_000_000_000
 FIRST_ROWS = 4096
 BUCKET_BYTES = 4
-_FIELDS = ("key", "next", "lastuse", "refcnt", "use", "expires", "rcu_head", "neighbour", "idev", "peer")
 
 
 class RtHash(FlowCache):
@@ -67,8 +68,9 @@ class RtHash(FlowCache):
     key_parts: ClassVar[tuple[str, ...]] = ("source", "destination", "tos", "interface")
     functions: ClassVar[tuple[str, ...]] = (
         "ip_route_input", "rt_hash_code", "dst_alloc", "ip_route_input_slow", "rt_intern_hash", "rt_garbage_collect",
-        "rt_may_expire", "call_rcu_bh", "rcu_do_batch", "dst_rcu_free", "dst_destroy", "ipv4_dst_destroy", "kmem_cache_alloc", "cache_alloc_refill",
-        "kmem_cache_free", "cache_flusharray", "free_block", "slab_put_obj", "rt_check_expire", "rt_run_flush", "rt_free",
+        "rt_may_expire", "call_rcu_bh", "rcu_do_batch", "dst_rcu_free", "dst_destroy", "ipv4_dst_destroy", "kmem_cache_alloc",
+        "cache_alloc_refill", "kmem_cache_free", "cache_flusharray", "free_block", "slab_put_obj", "rt_check_expire",
+        "rt_run_flush", "rt_free",
     )  # fmt: skip
     records_per_packet: ClassVar[int] = 512
 
@@ -296,12 +298,11 @@ class RtHash(FlowCache):
 
     def layout(self) -> list[str]:
         """What lies on which cache line."""
-        names = dict(zip(range(11, 21), _FIELDS, strict=True))
         lines = [
             f"bucket table: {self.params.rhash_entries} pointers of {BUCKET_BYTES} bytes, 16 on a line",
             f"dst entry (struct rtable, {self.params.layout}): {OBJECT_BYTES} bytes on four lines, {PER_SLAB_OBJECTS} a page",
         ]
-        placed = sorted((offset, names[index]) for index, offset in LAYOUTS[self.params.layout].items())
+        placed = sorted((offset, FIELDS[index - AT_KEY]) for index, offset in LAYOUTS[self.params.layout].items())
         for line in range(4):
             lines.append(f"  line {line}: " + " ".join(f"{field}@{offset}" for offset, field in placed if offset >> 6 == line))
         return lines

@@ -12,6 +12,7 @@ from models.jhash import jhash_2words
 from models.kernel import NIL, U32, i64, kernel
 from models.rt_hash.state import (
     AHEAD,
+    AHEAD_LEVELS,
     AT_KEY,
     AT_LASTUSE,
     AT_NEXT,
@@ -26,7 +27,6 @@ from models.rt_hash.state import (
     MASK,
     NEXT,
     RND,
-    SINK,
     SRC,
     USE,
     RtTable,
@@ -95,7 +95,7 @@ def find(table: RtTable, cache: SlabState, log: AccessLog, src: int, dst: int, w
 
 @kernel
 def read_ahead(table: RtTable, key: U32, start: int, stop: int) -> None:
-    """Compute the buckets of packets [start, stop), at most AHEAD, and read the heads of their chains, level by level.
+    """Compute the buckets of packets [start, stop), at most AHEAD, and walk their chains, level by level.
 
     Changes nothing that is simulated: the loads of one level do not wait for each other, so the host has the rows at hand
     when the packets are looked up one after the other.
@@ -107,12 +107,9 @@ def read_ahead(table: RtTable, key: U32, start: int, stop: int) -> None:
         ahead[0, j] = rt_hash_code(table, i64(key[start + j, 0]), i64(key[start + j, 1]), iif)
     for j in range(packets):
         ahead[1, j] = table.bucket[ahead[0, j]]
-    for j in range(packets):
-        entry = i64(ahead[1, j])
-        ahead[2, j] = table.row[entry, NEXT] if entry != NIL else NIL
-    seen = 0
-    for j in range(packets):
-        entry = i64(ahead[2, j])
-        if entry != NIL:
-            seen ^= i64(table.row[entry, NEXT])
-    table.var[SINK] = seen
+    for _ in range(AHEAD_LEVELS):
+        for j in range(packets):
+            entry = i64(ahead[1, j])
+            if entry != NIL:
+                found = i64(table.row[entry, DST]) == i64(key[start + j, 1])
+                ahead[1, j] = NIL if found else table.row[entry, NEXT]

@@ -22,18 +22,20 @@ FREE, LINKED, WAITING = range(3)
 
 # Fixed for the run, except for the hash secret.
 MASK, RND, GC_THRESH, MAX_SIZE, ELASTICITY, GC_TIMEOUT, GC_INTERVAL, GC_MIN_INTERVAL, PER_TICK, TABLE, STATICS = range(11)
-"""Buckets - 1, hash secret, limits (entries), chain bound, jiffies (three), buckets of an expiry run, addresses of table and statics."""
+"""Buckets - 1, hash secret, limits in entries (two), chain bound, jiffies (three), buckets an expiry run visits, two addresses."""
 AT_KEY, AT_NEXT, AT_LASTUSE, AT_REFCNT, AT_USE, AT_EXPIRES, AT_RCU, AT_NEIGHBOUR, AT_IDEV, AT_PEER = range(11, 21)
 """Byte offsets of fields in a dst entry."""
+FIELDS = ("key", "next", "lastuse", "refcnt", "use", "expires", "rcu_head", "neighbour", "idev", "peer")
+"""Their names, in the order of the indices."""
 ROOM_LOOKUP, ROOM_INSERT, ROOM_BUCKET = range(21, 24)
 """Records that one lookup, one insertion, one bucket of a sweep can write."""
 # Moving.
 ENTRIES, EXPIRE, LAST_GC, ROVER, EQUILIBRIUM, PHASE, GOAL, LEFT, RESULT, MISSED = range(24, 34)
 """Entries in use; statics of the collection (jiffies, jiffies, bucket, entries); then what a call leaves for the next one:
 phase of the pending insertion, entries the sweep must still remove, buckets it may still visit, entry inserted, packet missed."""
-CHECK_ROVER, CHECK_LEFT, FLUSH_AT, SINK = range(34, 38)
-"""Bucket and remaining buckets of the periodic expiry, next bucket of a flush (-1: none runs), where reads ahead end."""
-VARS = 38
+CHECK_ROVER, CHECK_LEFT, FLUSH_AT = range(34, 37)
+"""Bucket and remaining buckets of the periodic expiry, next bucket of a flush (-1: none runs)."""
+VARS = 37
 
 START, COLLECT, SWEEP, PASSED, REFUSED = range(5)
 """Values of PHASE: nothing pending; collection due; sweep under way; collection let the insertion pass; it refused the packet."""
@@ -54,8 +56,8 @@ DEPTH = len(COUNTERS)
 DEPTHS = 16
 """Behind the counters: hits by depth in the chain, the last one for that depth and all below."""
 
-AHEAD = 64
-"""Packets whose chains are read ahead together."""
+AHEAD, AHEAD_LEVELS = 64, 8
+"""Packets whose chains are read ahead together, and how many entries deep."""
 
 OBJECT_BYTES, RTABLE_BYTES, PER_SLAB_OBJECTS, FIRST_OBJECT = 256, 232, 15, 256
 """ip_dst_cache on i386: object, what of it dst_alloc zeroes, objects a page, where the first lies behind the slab header."""
@@ -83,7 +85,7 @@ class RtTable(NamedTuple):
     stat: I64  # int64[DEPTH + DEPTHS], counters and hits by depth
     bucket: I32  # int32[buckets], first entry of each chain or NIL
     row: U32  # uint32[entries, 8], one row per slab object, see the column names above
-    ahead: I32  # int32[3, AHEAD], scratch of the read-ahead: bucket, first and second entry of each packet's chain
+    ahead: I32  # int32[2, AHEAD], scratch of the read-ahead: bucket of each packet, entry it has got to
 
 
 def make_rows(rows: int) -> U32:
@@ -112,7 +114,7 @@ def make_table(buckets: int, rows: int, fixed: dict[int, int], layout: str) -> R
         stat=np.zeros(DEPTH + DEPTHS, np.int64),
         bucket=np.full(buckets, NIL, np.int32),
         row=make_rows(rows),
-        ahead=np.zeros((3, AHEAD), np.int32),
+        ahead=np.zeros((2, AHEAD), np.int32),
     )
 
 
