@@ -113,6 +113,13 @@ def allowed_ranges(low: int, high: int) -> list[tuple[int, int]]:
     return [(a, b - a) for a, b in ranges]
 
 
+def addresses_at(allowed: I64, rank: I64) -> I64:
+    """The addresses of these ranks among all that may be sent to."""
+    at = np.searchsorted(allowed[:, 1], rank, side="right") - 1
+    addresses: I64 = allowed[at, 0] + rank - allowed[at, 1]
+    return addresses
+
+
 class Pktgen(Source):
     """One sender: an endless stream of evenly spaced UDP packets 9 -> 9 from a constant source address.
 
@@ -182,8 +189,7 @@ class Pktgen(Source):
         if start == "staggered":
             count = rng.integers(0, flow_length + 1, flows)
             rank = rng.integers(0, addresses, flows)
-            at = np.searchsorted(allowed[:, 1], rank, side="right") - 1
-            flow[:] = (count << 32) | (allowed[at, 0] + rank - allowed[at, 1])
+            flow[:] = (count << 32) | addresses_at(allowed, rank)
 
     def fill(self, batch: PacketBatch) -> int:
         """Fill the batch; a generator never ends."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from models.flow import END_MARK, make_batch
 from models.kernel import compiled
-from traces.pktgen import DRAWS, Pktgen, allowed_ranges
+from traces.pktgen import DRAWS, Pktgen, addresses_at, allowed_ranges, destination
 
 FULL = compiled()
 
@@ -151,6 +151,20 @@ def test_invalid_destinations_are_never_sent_to():
     assert abs((first < 57).mean() - 56 / 222) < 0.04
 
 
+def test_a_draw_falls_evenly_on_the_ranges_that_are_left():
+    allowed = np.array([[10, 0], [20, 3], [30, 5]])
+    reached = [10, 11, 12, 20, 21, 30, 31, 32, 33, 34]
+    assert addresses_at(allowed, np.arange(10)).tolist() == reached
+    for rank, address in enumerate(reached):
+        first, last = -(-rank * (1 << 32) // 10), -(-(rank + 1) * (1 << 32) // 10) - 1
+        assert destination(allowed, 10, first) == destination(allowed, 10, last) == address
+
+
+def test_flows_of_a_staggered_start_have_destinations_of_their_own():
+    _, keys, _ = stream(generator(flows=200, flow_length=10**6), 2000)
+    assert len(set(keys[:, 1].tolist())) == 200
+
+
 @given(st.integers(0, (1 << 32) - 1), st.integers(0, (1 << 32) - 1))
 def test_allowed_ranges_leave_out_exactly_the_invalid(low, high):
     low, high = min(low, high), max(low, high)
@@ -204,7 +218,8 @@ def test_batch_of_another_width():
 def test_renewal_oscillation_of_a_synchronous_start():
     """The new-flow rate over its asymptote, flow length 40, 65,536 flows a sender, 1041 kpps by two senders.
 
-    Packets of a flow are Poisson, and every 41st begins a new one: the ratio at t is 41 * sum over k of Poisson(41 k; rate t / flows).
+    Packets of a flow are Poisson, and every 41st begins a new one: the ratio at t is 41 * sum over k of
+    Poisson(41 k; rate t / flows).
     `cited` are the ratios of another model at these seconds, read up to 0.2 s later.
     """
     cited = {5: 2.58, 7: 0.24, 10: 1.79, 13: 0.43, 15: 1.43, 18: 0.63, 20: 1.23, 23: 0.77, 26: 1.17, 28: 0.87, 50: 1.0}

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from models.flow import make_batch
 from models.kernel import compiled
-from traces.thin import thin
+from traces.thin import thin, thin_batch
 
 
 def numbered(packets, room=None, first=0):
@@ -31,6 +31,10 @@ def test_kept_packets_stay_whole_and_in_order(packets, keep, seed):
     assert batch.time[:left].tolist() == batch.length[:left].tolist() == batch.route[:left].tolist() == kept.tolist()
     assert batch.key[:left].tolist() == [[4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3] for i in kept.tolist()]
     assert batch.flags[:left].tolist() == (kept % 7).tolist()
+
+
+def test_a_draw_equal_to_the_limit_is_dropped():
+    assert thin_batch(numbered(3), np.array([6, 7, 8], np.uint32), 7) == 1
 
 
 def test_keeps_its_share():
