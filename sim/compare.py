@@ -1,7 +1,8 @@
 """Setting what was simulated beside what was published.
 
-A row is compared only while it still is what was published: after `--set traffic.flow_length=5` or
-`--set structure.rhash_entries=65536` there is nothing to compare it with, and its figures become `unpublished`.
+A quick run is not compared at all, and a row is compared only while it still is what was published: after
+`--set traffic.flow_length=5` or `--set structure.rhash_entries=65536` there is nothing to compare it with, and its figures
+become `unpublished`.
 """
 
 from __future__ import annotations
@@ -30,31 +31,27 @@ def published_of(scenario: Scenario, row: Row) -> PublishedRow | None:
     return found if same else None
 
 
-def compare(scenario: Scenario, row: Row, result: RowResult) -> RowResult:
+def compare(scenario: Scenario, row: Row, result: RowResult, quick: bool = False) -> RowResult:
     """The result with published values, errors and roles at its figures, and the effective parameters of the row."""
-    published = published_of(scenario, row)
+    published = None if quick else published_of(scenario, row)
     wanted = published.figures if published else {}
     figures = {
         name: make_figure(figure.simulated, wanted.get(name), row.roles.get(name))
         for name, figure in sorted(result.figures.items(), key=lambda item: _place(item[0]))
     }
     notes = list(result.notes)
-    if published is None and row.published is not None:
+    if published is None and row.published is not None and not quick:
         notes.append(f"not what {row.published} of {scenario.published} measured, so not compared with it")
     traffic = sections(scenario, row).traffic
     parameters = {
         **row.parameters,
         **result.parameters,
         "structure": row.structure,
-        "flow_length": traffic.flow_length,
-        "flows": traffic.flows,
-        "offered_kpps": traffic.offered_kpps,
     }
-    if traffic.source == "capture":
-        for name in ("flow_length", "flows"):
-            del parameters[name]
-        if traffic.as_captured:
-            del parameters["offered_kpps"]
+    if traffic.source == "pktgen":
+        parameters["flow_length"] = traffic.flow_length
+    if not traffic.as_captured:
+        parameters["offered_kpps"] = traffic.offered_kpps
     if row.adjust:
         parameters["adjust"] = row.adjust
     total = figures.get("total_kpps")

@@ -20,8 +20,8 @@ from sim.scenario import Scenario
 from sim.sweep import OnProgress, Task, run_tasks
 from sim.toml_input import find_named
 
-RUNNERS = {"forwarding": "sim.experiments.forwarding:run_row"}
-"""Which function runs a row of each experiment, as MODULE:FUNCTION. One of them is called as
+RUNNERS = {"forwarding": "sim.experiments.forwarding:run_row", "replay": "sim.experiments.forwarding:run_replay"}
+"""Which function runs a row of each experiment (and of a replayed capture), as MODULE:FUNCTION. It is called as
 
     run_row(scenario, row, *, seed, quick, progress) -> RowResult
 """
@@ -77,7 +77,7 @@ def run_scenario(
     running = run_tasks(tasks, jobs, on_progress)
     try:
         for index, result in running:
-            finished[index] = compare(scenario, tasks[index].row, result)
+            finished[index] = compare(scenario, tasks[index].row, result, quick)
     except KeyboardInterrupt:
         running.close()
         raise Interrupted(gather(False)) from None

@@ -1,0 +1,168 @@
+"""The command line: options, and the one place where errors become sentences.
+
+What a user can mend (UserError, and any other ValueError, OSError or MemoryError) is said in one line on stderr with exit status 2;
+Ctrl-C gives 130; any other exception is a bug and keeps its traceback. `dstlab --debug COMMAND` keeps every traceback.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from sim.errors import sentence
+
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, help="Keep the traceback of every error.")
+@click.version_option(package_name="dstlab", prog_name="dstlab")
+def cli(debug: bool) -> None:
+    """Which lookup structure, on which machine, under which traffic?
+
+    dstlab replays traffic through real lookup structures, prices every touch of memory on an emulated machine and prints
+    the result beside the published measurement.
+    """
+
+
+def _run_options(command: Any) -> Any:
+    """Options that run and replay share."""
+    for option in reversed(
+        (
+            click.option("--quick", is_flag=True, help="One tenth of the size, in a few seconds; not for comparison."),
+            click.option("--quiet", is_flag=True, help="No progress on stderr."),
+            click.option("--profile", is_flag=True, help="Cycles per packet by function, simulated and published."),
+            click.option("--residuals", is_flag=True, help="Where the profile differs from the published one, largest first."),
+            click.option("--series", is_flag=True, help="The time series of every row, as CSV."),
+            click.option("--seeds", type=click.IntRange(1), default=1, metavar="N", help="N seeds: mean and 95 % interval."),
+            click.option("--seed", type=click.IntRange(0), metavar="N", help="The (first) seed; the scenario has a default."),
+            click.option(
+                "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="structure, traffic, box, fib, measure."
+            ),
+            click.option("--out", type=click.Path(), metavar="DIR", help="Write result.json and series.csv into DIR."),
+            click.option(
+                "--json", "json_file", type=click.Path(allow_dash=True), metavar="FILE|-", help="Figures as JSON; - for stdout."
+            ),
+            click.option("--format", "form", type=click.Choice(["table", "csv", "rtstat"]), default="table", show_default=True),
+            click.option("--jobs", type=click.IntRange(1), metavar="N", help="Rows run side by side; default: one for each core."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@cli.command()
+@click.argument("scenario", metavar="NAME|FILE.toml")
+@_run_options
+def run(scenario: str, **options: Any) -> None:
+    """Run a scenario and print its table beside the published one. `dstlab list` names them."""
+    from sim.commands.run import run_command
+
+    run_command(scenario, **options)
+
+
+@cli.command()
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
+@click.option("--structure", "structures", multiple=True, metavar="NAME[,KEY=VALUE]...|FILE.py:CLASS", help="Repeat to compare.")
+@click.option("--fib", metavar="FILE", help="Routing table: lines of PREFIX [NEXTHOP].")
+@click.option("--machine", metavar="NAME", help="A machine that `dstlab list` names, or a TOML file.")
+@click.option("--rate", type=float, metavar="KPPS", help="Send the packets evenly, so many thousand a second.")
+@click.option("--as-captured", is_flag=True, help="Keep the times of the capture (the default without --rate).")
+@_run_options
+def replay(captures: tuple[str, ...], **options: Any) -> None:
+    """Send the packets of captures through structures: the same table for your own traffic."""
+    from sim.commands.run import replay_command
+
+    replay_command(captures, **options)
+
+
+@cli.command("list")
+def list_() -> None:
+    """Scenarios, structures, machines and cost sheets."""
+    from sim.commands.show import list_command
+
+    list_command()
+
+
+@cli.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """A structure (parameters, defaults, sources, memory layout), a machine, a cost sheet or a scenario."""
+    from sim.commands.show import show_command
+
+    show_command(name)
+
+
+@cli.command()
+@click.argument("spec", metavar="NAME|FILE.py:CLASS")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+def check(spec: str, seed: int) -> None:
+    """Check that a structure does what every structure must do."""
+    from sim.commands.check import check_command
+
+    check_command(spec, seed)
+
+
+@cli.command()
+@click.argument("scenario", metavar="NAME|FILE.toml")
+@click.option("--quick", is_flag=True, help="One tenth of the size, to see that it works.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+def calibrate(scenario: str, quick: bool, quiet: bool) -> None:
+    """Fit the cost sheet's fitted constants again, and say how many were fitted to how many figures."""
+    from sim.commands.check import calibrate_command
+
+    calibrate_command(scenario, quick, quiet)
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """Run a command line (without the program's name) and return its exit status."""
+    debug = "--debug" in arguments[:1]
+    try:
+        status = cli.main(list(arguments), prog_name="dstlab", standalone_mode=False)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, click.Abort):
+        _say("interrupted")
+        return EXIT_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return EXIT_USER_ERROR
+    except click.ClickException as error:
+        _say(" ".join(error.format_message().split()))
+        return EXIT_USER_ERROR
+    except BrokenPipeError:
+        _give_up_stdout()  # whoever read it has seen enough
+        return 0
+    except (ValueError, OSError, MemoryError) as error:
+        if debug:
+            raise
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            _give_up_stdout()
+        _say(sentence(error))
+        return EXIT_USER_ERROR
+    return status if isinstance(status, int) else 0
+
+
+def _give_up_stdout() -> None:
+    """Keep the interpreter from complaining when it flushes, at its end, what can no longer be written."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _say(text: str) -> None:
+    print(f"dstlab: {text}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Entry point of the `dstlab` command."""
+    sys.exit(execute(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

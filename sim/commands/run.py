@@ -1,0 +1,152 @@
+"""`dstlab run` and `dstlab replay`: a scenario becomes a result, and the result is printed and written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from sim.errors import UserError
+from sim.load import check_scenario, load_scenario, with_settings
+from sim.result import RunResult, to_json
+from sim.scenario import Fib, Row, Scenario, Traffic
+
+EVERY_STRUCTURE = ("rt_hash", "unicache", "perfect", "none")
+"""What a capture is replayed through when nobody says otherwise."""
+
+
+def run_command(name: str, **options: Any) -> None:
+    """Run a scenario by name or from a file."""
+    _run(load_scenario(name), None, **options)
+
+
+def replay_command(
+    captures: tuple[str, ...],
+    *,
+    structures: tuple[str, ...],
+    fib: str | None,
+    machine: str | None,
+    rate: float | None,
+    as_captured: bool,
+    **options: Any,
+) -> None:
+    """Run a scenario made up of captures and structures."""
+    from sim.run import RUNNERS
+    from traces.capture import open_captures
+
+    if rate is not None and as_captured:
+        raise UserError("--rate and --as-captured exclude each other; leave one of them out")
+    scenario = replay_scenario(captures, structures, fib, machine, rate)
+    if fib is not None:
+        from traces.routes import read_routes
+
+        read_routes(fib)
+    source = open_captures(captures)  # refuses what is no capture before anything is run
+    getattr(source, "close", lambda: None)()
+    _run(scenario, RUNNERS["replay"], **options)
+
+
+def replay_scenario(
+    captures: tuple[str, ...], structures: tuple[str, ...], fib: str | None, machine: str | None, rate: float | None
+) -> Scenario:
+    """The scenario that `dstlab replay` runs. Raises UserError."""
+    from sim.structures import parse_structure
+
+    rows = []
+    for argument in structures or EVERY_STRUCTURE:
+        spec, parameters = parse_structure(argument)
+        rows.append(Row(name=argument, structure=spec, parameters=parameters))
+    traffic = Traffic(source="capture", files=list(captures), as_captured=rate is None, senders=1)
+    if rate is not None:
+        traffic = msgspec.structs.replace(traffic, offered_kpps=rate)
+    scenario = Scenario(name="replay", title=f"Replay of {', '.join(captures)}", traffic=traffic, fib=Fib(file=fib), row=rows)
+    if machine is not None:
+        scenario = msgspec.structs.replace(scenario, machine=machine)
+    return check_scenario(scenario, "replay")
+
+
+def _run(
+    scenario: Scenario,
+    runner: str | None,
+    *,
+    quick: bool,
+    quiet: bool,
+    profile: bool,
+    residuals: bool,
+    series: bool,
+    seeds: int,
+    seed: int | None,
+    settings: tuple[str, ...],
+    out: str | None,
+    json_file: str | None,
+    form: str,
+    jobs: int | None,
+) -> None:
+    from sim.progress import make_display
+    from sim.result_folder import prepare_folder, write_result
+    from sim.run import Interrupted, run_scenario
+
+    scenario = with_settings(scenario, settings)
+    if out is not None:
+        prepare_folder(Path(out))
+    if json_file not in (None, "-"):
+        prepare_json(Path(str(json_file)))
+    first = scenario.seed if seed is None else seed
+    chosen = [first + n for n in range(seeds)]
+    interrupted = False
+    with make_display(quiet, len(scenario.row) * seeds) as display:
+        try:
+            result = run_scenario(
+                scenario, seeds=chosen, quick=quick, jobs=jobs or available_cores(), on_progress=display, runner=runner
+            )
+        except Interrupted as stop:
+            result, interrupted = stop.result, True
+    _print(result, json_file, form, profile, residuals, series)
+    if out is not None:
+        write_result(result, Path(out))
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def prepare_json(path: Path) -> None:
+    """Refuse a file that cannot be written before anything is run."""
+    if path.is_dir():
+        raise UserError(f"--json {path} is a directory; name a file, or - for stdout")
+    if not path.parent.is_dir():
+        raise UserError(f"--json {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise UserError(f"--json {path}: no permission to write in {path.parent}; choose a place that you may use")
+
+
+def _print(result: RunResult, json_file: str | None, form: str, profile: bool, residuals: bool, series: bool) -> None:
+    from sim.report import as_csv, as_rtstat, table
+    from sim.report_profile import profiles
+    from sim.result import exchange_form
+    from sim.result_folder import series_csv, write_file
+
+    if json_file == "-":
+        sys.stdout.write(to_json(exchange_form(result)).decode())
+        return
+    if form == "csv":
+        click.echo(as_csv(result), nl=False)
+    elif form == "rtstat":
+        click.echo(as_rtstat(result, series), nl=False)
+    else:
+        click.echo(table(result), nl=False)
+    if profile:
+        click.echo("\n" + profiles(result, False), nl=False)
+    if residuals:
+        click.echo("\n" + profiles(result, True), nl=False)
+    if series and form != "rtstat":
+        click.echo("\n" + series_csv(result.rows), nl=False)
+    if json_file is not None:
+        write_file(Path(json_file), to_json(exchange_form(result)))
