@@ -111,6 +111,7 @@ class FlowCache:
         self._slow = 0
         self._errors = 0
         self._missed = NIL  # index of the packet whose lookup has failed and whose insert is not whole
+        self._hit: tuple[int, int] | None = None  # route and entry of a packet that has hit and whose after_hit is not whole
 
     # -- what a structure must give -----------------------------------------------------------------------------------
 
@@ -126,6 +127,10 @@ class FlowCache:
         raise TypeError(f"{type(self).__name__} has no insert()")
 
     # -- what it may give ----------------------------------------------------------------------------------------------
+
+    def after_hit(self, packet: Packet, ctx: Context) -> int:
+        """What follows a hit and may stop on the way (a flow's last packet takes its entry out). Returns NEED_*, as insert does."""
+        return NEED_NOTHING
 
     def remove(self, key: tuple[int, ...], ctx: Context) -> bool:
         """Take the entry of a flow key out; False if there is none."""
@@ -171,6 +176,10 @@ class FlowCache:
         """How many collection cycles have begun; None for a structure without collection."""
         return None
 
+    def cycle_progress(self) -> float | None:
+        """Roughly how much of the present collection cycle is over, 0..1; None if it cannot be told."""
+        return None
+
     def set_late(self, **values: float) -> None:
         """Put collection state at the value it has late in a long run (`rt_hash`: expire_s=227)."""
         if values:
@@ -207,11 +216,18 @@ class FlowCache:
                 return i, NEED_LOG
             packet = packet_of(batch, i)
             if self._missed == NIL:
-                ctx.entry = 0
-                route = self.lookup(packet, ctx)
-                if route != MISS:
+                if self._hit is None:
+                    ctx.entry = 0
+                    route = self.lookup(packet, ctx)
+                    if route != MISS:
+                        self._hit = route, ctx.entry
+                if self._hit is not None:
+                    need = self.after_hit(packet, ctx)
+                    if need != NEED_NOTHING:
+                        return i, need
                     self.count(hit=1)
-                    _finish(log, i, route, ctx.entry)
+                    _finish(log, i, *self._hit)
+                    self._hit = None
                     continue
                 log.miss[i] = log.head[0]
                 self._missed = i

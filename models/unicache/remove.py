@@ -1,0 +1,106 @@
+"""How a flow leaves: out of the trie now, leaf and route entry destroyed after their grace period.
+
+One place in the RCU queue stands for both callbacks, the leaf's and the entry's. An entry that waits still counts as in use.
+Source: net/ipv4/fib_trie.c (trie_leaf_remove, free_leaf), net/core/dst.c (dst_destroy), net/ipv4/route.c (ipv4_dst_destroy);
+2.6.20.
+"""
+
+from models.access import READ, WRITE, AccessLog, call, room, touch
+from models.functions import number
+from models.interface import NEED_LOG, NEED_NOTHING, NEED_POOL
+from models.kernel import i64, kernel
+from models.lc_trie.nodes import TrieState, leaf_address
+from models.lc_trie.update import remove
+from models.rcu import RcuState, call_rcu, rcu_next, rcu_room, ready_before
+from models.slab import SLAB_RECORDS, SlabState, slab_free
+from models.unicache.state import (
+    AT_NEIGHBOUR,
+    AT_PEER,
+    AT_RCU,
+    AT_REFCNT,
+    CALL_RCU_BH,
+    DESTROYED,
+    ENTRIES,
+    ENTRY,
+    IN_TRIE,
+    OUT,
+    UNLINKED,
+    UnicacheState,
+    touch_entry,
+    touch_statics,
+)
+
+RCU_DO_BATCH = number("rcu_do_batch")
+DST_RCU_FREE = number("dst_rcu_free")
+DST_DESTROY = number("dst_destroy")
+IPV4_DST_DESTROY = number("ipv4_dst_destroy")
+
+DESTROY_RECORDS = 8 + 2 * SLAB_RECORDS
+"""Most records of one flow's destruction."""
+
+
+@kernel
+def take_out(
+    u: UnicacheState, trie: TrieState, cache: SlabState, rcu: RcuState, log: AccessLog, leaf: int, cpu: int, now: int
+) -> int:
+    """Take a leaf out of the trie and queue it. NEED_NOTHING when it is done; otherwise call again with the same leaf."""
+    var = u.var
+    if var[OUT] == IN_TRIE:
+        if rcu_room(rcu, cpu) < 1:
+            return NEED_POOL
+        need = remove(trie, log, cpu, leaf)
+        if need != NEED_NOTHING:
+            return need
+        var[OUT] = UNLINKED
+    if room(log) < 2:
+        return NEED_LOG
+    entry = i64(trie.leaf[leaf, ENTRY]) - 1
+    call(log, CALL_RCU_BH, 1)
+    touch(log, WRITE, CALL_RCU_BH, leaf_address(trie, leaf))
+    touch_entry(cache, log, WRITE, CALL_RCU_BH, entry, AT_RCU)
+    call_rcu(rcu, cpu, entry, now)
+    trie.leaf[leaf, ENTRY] = 0
+    var[OUT] = IN_TRIE
+    return NEED_NOTHING
+
+
+@kernel
+def _destroy(u: UnicacheState, trie: TrieState, leaves: SlabState, cache: SlabState, log: AccessLog, entry: int, cpu: int) -> None:
+    leaf = i64(u.leaf_of[entry])
+    touch_entry(cache, log, READ, RCU_DO_BATCH, entry, AT_RCU)
+    call(log, DST_RCU_FREE, 1)
+    touch_entry(cache, log, READ, DST_RCU_FREE, entry, AT_REFCNT)
+    call(log, DST_DESTROY, 1)
+    touch_entry(cache, log, READ, DST_DESTROY, entry, AT_NEIGHBOUR)
+    touch_statics(u, log, DST_DESTROY)
+    call(log, IPV4_DST_DESTROY, 1)
+    touch_entry(cache, log, READ, IPV4_DST_DESTROY, entry, AT_PEER)
+    touch_entry(cache, log, READ, IPV4_DST_DESTROY, entry, AT_RCU)
+    touch(log, READ, RCU_DO_BATCH, leaf_address(trie, leaf))
+    slab_free(cache, log, cpu, entry)
+    slab_free(leaves, log, cpu, leaf)
+    u.var[ENTRIES] -= 1
+    u.stat[DESTROYED] += 1
+
+
+@kernel
+def reclaim(
+    u: UnicacheState,
+    trie: TrieState,
+    leaves: SlabState,
+    cache: SlabState,
+    rcu: RcuState,
+    log: AccessLog,
+    limit: int,
+    cpu: int,
+    deadline: int,
+) -> int:
+    """Destroy up to `limit` flows queued on this CPU at or before `deadline` (ns), while the log has room; how many."""
+    limit = min(limit, ready_before(rcu, cpu, deadline))
+    done = 0
+    while done < limit and room(log) >= DESTROY_RECORDS:
+        _destroy(u, trie, leaves, cache, log, rcu_next(rcu, cpu), cpu)
+        done += 1
+    if done > 0:
+        call(log, RCU_DO_BATCH, 1)
+    return done
