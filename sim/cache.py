@@ -214,12 +214,10 @@ def access(mem: Memory, cpu: int, line: int, kind: int, function: int) -> None:
     place = L1
     if mem.l1[at, 0] >> 2 != line:
         place = _miss(mem, cpu, at, line, kind)
-    if kind == WRITE:
-        state = mem.l1[at, 0] & 3
-        if state & 2 == 0:
-            mem.counts[function, UPGRADE] += 1
-            _probe(mem, cpu, line, WRITE)
-        mem.l1[at, 0] = (line << 2) | MODIFIED
+    if mem.l1[at, 0] & 2 == 0 and kind == WRITE:
+        mem.counts[function, UPGRADE] += 1
+        _probe(mem, cpu, line, WRITE)
+    mem.l1[at, 0] |= kind * MODIFIED  # without a branch: loads and stores alternate at random
     mem.counts[function, 2 * place + kind] += 1
 
 

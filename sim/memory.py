@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.functions import MAX_FUNCTIONS
-from models.kernel import I32, I64
+from models.kernel import I32, I64, U8
 from sim.machine import ONE, Machine
 
 CLASSES = 12
@@ -36,7 +36,8 @@ SHARED, OWNED, EXCLUSIVE, MODIFIED = 0, 1, 2, 3
 L1_MASK, L2_MASK, PAGE_SHIFT, IS_EXCLUSIVE, HAS_STLB, STLB_MASK = range(6)
 VARS = 6
 
-CLOCK, LAST_PAGE = 0, 1
+CLOCK, LAST_PAGE, NEWEST = 0, 1, 2
+PAGE, NEWER, OLDER = 0, 1, 2
 
 L1_MISSES, L2_READS, L2_MISSES, MEMORY_READS, L1_VICTIMS, L2_VICTIMS, WRITE_BACKS, L2_STORES, L2_STORE_MISSES, LOST = range(10)
 STATS = 10
@@ -52,12 +53,12 @@ class Memory(NamedTuple):
     """State of the hierarchy. A line is a byte address / 64, below 2^31. An age is time << 8 | state << 6 | way."""
 
     var: I64  # int64[VARS], geometry
-    cpu: I64  # int64[cpus, 2]: clock of the ages; page translated last, or -1
+    cpu: I64  # int64[cpus, 3]: clock of the ages; page translated last, or -1; DTLB slot used last
     l1: I64  # int64[cpus * sets, ways], line << 2 | state, most recently used first, -1 empty
     l2_tag: I32  # int32[cpus * sets, ways], line, -1 empty
     l2_age: I64  # int64[cpus * sets, ways], age; time 0 for an empty way
-    dtlb_tag: I32  # int32[cpus, ways], page, -1 empty
-    dtlb_age: I64  # int64[cpus, ways]
+    dtlb: I64  # int64[cpus, ways, 3], page or -1, and the neighbours in the ring of slots in order of use
+    dtlb_slot: U8  # uint8[cpus, pages], DTLB slot of a page + 1, 0 if it has none
     stlb_tag: I32  # int32[cpus * sets, ways]; one unused row without an STLB
     stlb_age: I64  # int64[cpus * sets, ways]
     counts: I64  # int64[PLANES * MAX_FUNCTIONS, CLASSES], touches since they were last taken; row: plane * MAX_FUNCTIONS + function
@@ -114,17 +115,20 @@ def make_memory(machine: Machine, cpus: int | None = None) -> Memory:
     var[IS_EXCLUSIVE] = first.victims_to is not None
     var[HAS_STLB] = pages.stlb is not None
     var[STLB_MASK] = stlb_sets - 1
-    cpu = np.zeros((cpus, 2), np.int64)
+    cpu = np.zeros((cpus, 3), np.int64)
     cpu[:, LAST_PAGE] = -1
-    l2_rows, dtlb_ways = cpus * int(second.sets), int(pages.dtlb.ways)
+    l2_rows, ways = cpus * int(second.sets), int(pages.dtlb.ways)
+    dtlb = np.full((ways, 3), -1, np.int64)
+    dtlb[:, NEWER] = np.arange(-1, ways - 1) % ways
+    dtlb[:, OLDER] = np.arange(1, ways + 1) % ways
     return Memory(
         var=var,
         cpu=cpu,
         l1=np.full((cpus * int(first.sets), int(first.ways)), -1, np.int64),
         l2_tag=np.full((l2_rows, int(second.ways)), -1, np.int32),
         l2_age=_ages(l2_rows, int(second.ways)),
-        dtlb_tag=np.full((cpus, dtlb_ways), -1, np.int32),
-        dtlb_age=_ages(cpus, dtlb_ways),
+        dtlb=np.tile(dtlb, (cpus, 1, 1)),
+        dtlb_slot=np.zeros((cpus, (MOST_LINES >> int(var[PAGE_SHIFT])) + 1), np.uint8),  # mapped by the host as it is used
         stlb_tag=np.full((cpus * stlb_sets, stlb_ways), -1, np.int32),
         stlb_age=_ages(cpus * stlb_sets, stlb_ways),
         counts=np.zeros((PLANES * MAX_FUNCTIONS, CLASSES), np.int64),

@@ -9,6 +9,7 @@ Counts land in Memory.counts; turning them into cycles is the cost sheet's affai
 """
 
 from models.access import (
+    DMA,
     DROPPED,
     LINE,
     LINE_SHIFT,
@@ -16,6 +17,7 @@ from models.access import (
     AccessLog,
     record_function,
     record_kind,
+    record_line,
     record_lines,
 )
 from models.flow import PacketBatch
@@ -70,11 +72,14 @@ def _price(mem: Memory, cpu: int, records: I64, stop: int) -> None:
     """Send records through the memory model in order."""
     for i in range(stop):
         record = records[i]
-        line = record >> 28
+        line = record_line(record)
         function = record_function(record)
         kind = record_kind(record)
         for j in range(record_lines(record)):
-            access(mem, cpu, line + j, kind, function)
+            if kind == DMA:
+                device_write(mem, line + j, function)
+            else:
+                access(mem, cpu, line + j, kind, function)
 
 
 @inlined
@@ -245,7 +250,7 @@ class Pricing:
         return int(self.path.cpu[ring, TX_NEXT] - self.path.cpu[ring, TX_DONE])
 
     def complete(self, cpu: int, ring: int, packets: int) -> int:
-        """CPU `cpu` cleans up the oldest `packets`, or as many as there are, of what CPU `ring` has transmitted; returns how many."""
+        """CPU `cpu` cleans up the oldest `packets`, or as many as there are, of what CPU `ring` transmitted; returns how many."""
         packets = min(packets, self.untransmitted(ring))
         self.path = with_room(self.path, packets * int(self.path.row.shape[0]))
         _complete(self.memory, self.path, cpu, ring, packets)
