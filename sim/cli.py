@@ -18,6 +18,7 @@ import click
 from sim.errors import sentence
 
 EXIT_USER_ERROR = 2
+EXIT_BROKEN_PIPE = 1  # as click has it
 EXIT_INTERRUPTED = 130
 
 
@@ -138,7 +139,7 @@ def execute(arguments: Sequence[str]) -> int:
         return EXIT_USER_ERROR
     except BrokenPipeError:
         _give_up_stdout()  # whoever read it has seen enough
-        return 0
+        return EXIT_BROKEN_PIPE
     except (ValueError, OSError, MemoryError) as error:
         if debug:
             raise

@@ -1,8 +1,8 @@
 """A result: what every row of a run gave.
 
 Whatever prints, plots or compares takes a `RunResult`, as sim/result_folder.py gives it back. The same scenario, seed and
-library versions give the same bytes, apart from the `host` block: no time of day, no host name, dictionaries in sorted order,
-integers where the simulation has integers. Nothing is ever NaN: `null` where undefined.
+library versions give the same bytes, apart from the `host` block: no time of day, no host name, integers where
+the simulation has integers. Nothing is ever NaN: `null` where undefined.
 """
 
 from __future__ import annotations
@@ -190,5 +190,5 @@ def exchange_form(result: RunResult) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> bytes:
-    """Indented JSON with a final newline. Non-finite numbers become null; dictionaries are sorted, fields keep their order."""
-    return msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2) + b"\n"
+    """Indented JSON with a final newline, in the order of insertion. Non-finite numbers become null."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

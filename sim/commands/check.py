@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from models.interface import FlowCache, World, make_params
+from sim.errors import UserError
 from sim.load import load_scenario
 from sim.structures import find_structure
 
 
 def check_command(spec: str, seed: int) -> None:
-    """Run the conformance checks on a structure. Raises ConformanceError (a ValueError) with what is wrong."""
-    from models.conformance import check_flow_cache
+    """Run the conformance checks on a structure. Raises UserError with what is wrong."""
+    from models.conformance import ConformanceError, check_flow_cache
 
     found = find_structure(spec)
     params = make_params(found, {})
@@ -19,7 +20,10 @@ def check_command(spec: str, seed: int) -> None:
     def factory(world: World) -> FlowCache:
         return found(params, world)
 
-    report = check_flow_cache(factory, seed=seed)
+    try:
+        report = check_flow_cache(factory, seed=seed)
+    except ConformanceError as error:
+        raise UserError(str(error)) from error
     for line in report.checks:
         click.echo(f"  {line}")
     click.echo(
@@ -29,10 +33,10 @@ def check_command(spec: str, seed: int) -> None:
 
 def calibrate_command(name: str, quick: bool, quiet: bool) -> None:
     """Fit the constants of a scenario's cost sheet again and print what came out."""
+    scenario = load_scenario(name)
     from sim.calibrate import calibrate
     from sim.progress import make_display
 
-    scenario = load_scenario(name)
     with make_display(quiet, len(scenario.row)) as display:
         lines = calibrate(scenario, quick=quick, progress=display)
     for line in lines:
