@@ -6,17 +6,7 @@ Written from the description of net/ipv4/route.c, 2.6.20, apart from the impleme
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-M = 0xFFFFFFFF
-
-
-def lookup2(a, b, c):
-    """Jenkins' hash of three words as the kernel calls it, without models.jhash."""
-    a, b = (a + 0x9E3779B9) & M, (b + 0x9E3779B9) & M
-    for right1, left, right2 in ((13, 8, 13), (12, 16, 5), (3, 10, 15)):
-        a = ((a - b - c) & M) ^ (c >> right1)
-        b = ((b - c - a) & M) ^ ((a << left) & M)
-        c = ((c - a - b) & M) ^ (b >> right2)
-    return c
+from oracles.jenkins import lookup2
 
 
 @dataclass(eq=False)
@@ -52,7 +42,8 @@ class Oracle:
 
     def slot(self, key):
         source, destination, interface, _ = key
-        return lookup2(destination, source ^ (interface << 5), self.secret) & (self.buckets - 1)
+        data = destination.to_bytes(4, "little") + (source ^ (interface << 5)).to_bytes(4, "little")
+        return lookup2(data, (self.secret - len(data)) % (1 << 32)) % self.buckets  # the kernel leaves the length out
 
     def free(self, entry, cpu, now):
         self.queues[cpu].append((now, entry))
