@@ -64,7 +64,7 @@ def _import(path: Path) -> object:
     except SyntaxError as error:
         del sys.modules[module_name]
         raise PluginError(f"{path} is not valid Python: line {error.lineno}: {error.msg}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[module_name]
         raise PluginError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return module
