@@ -2,7 +2,7 @@
 
 Exclusive L2 (K8: the L1's victims_to): a hit moves the line up and out of L2, every L1 victim moves down as the newest, so LRU is
 the order of insertion. Otherwise a load fills both levels, and only a modified L1 victim is stored to L2 (the conventions of
-pycachesim and kerncraft: load first, then evict).
+pycachesim and kerncraft: load first, then evict; a write-back is no use of the line).
 
 Coherence follows MOESI: a store needs the line alone. A miss probes the other CPUs; a modified copy answers in place of memory
 (TRANSFER) and stays behind as owner on a load, while a store takes every copy away. A store to a line that is held but not
@@ -93,9 +93,7 @@ def _l2_store(mem: Memory, cpu: int, line: int, state: int) -> None:
         mem.stats[cpu, L2_STORE_MISSES] += 1
         _l2_insert(mem, cpu, line, state)
     else:
-        now = mem.cpu[cpu, CLOCK] + 1
-        mem.cpu[cpu, CLOCK] = now
-        mem.l2_age[at, way] = (now << 8) | (state << 6) | way
+        mem.l2_age[at, way] = (mem.l2_age[at, way] & ~(3 << 6)) | (state << 6)  # not a use: the order stays
 
 
 @inlined

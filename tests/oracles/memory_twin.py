@@ -111,7 +111,6 @@ class Twin:
                     below = self.l2[cpu].of(old)
                     if old in below:
                         below[old] = held
-                        below.move_to_end(old)
                     else:
                         self.put_l2(cpu, old, held)
         if write:
