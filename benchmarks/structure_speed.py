@@ -2,8 +2,8 @@
 
     python benchmarks/structure_speed.py [STRUCTURE[,key=value]]... [--flow-length N] [--packets N]
 
-Traffic as from two packet generators of 65,536 concurrent flows each, in batches of 300 at 520 thousand packets a second and CPU. The
-structure is filled first. Every timed run asserts what it counted: each packet answered with its route, hits and slow path
+Traffic as from two packet generators of 65,536 concurrent flows each, in batches of 300 at 520 thousand packets a second and CPU.
+The structure is filled first. Every timed run asserts what it counted: each packet answered with its route, hits and slow path
 add up, the slow path's share is near that of new flows.
 """
 
@@ -104,8 +104,11 @@ def run(cache: FlowCache, world: World, sources: list[Flows], packets: int, now:
     assert sum(gained.values()) == rounds * BATCH * CPUS, f"{gained} do not add up to {rounds * BATCH * CPUS} packets"
     assert gained["in_hit"] == hits, f"{gained['in_hit']} hits counted, {hits} seen"
     share = gained["in_slow_tot"] / (rounds * BATCH * CPUS)
-    print(f"    {'priced' if on else 'unpriced':9}{rounds * BATCH * CPUS / seconds / 1e6:6.2f} million packets/s  "
-          f"slow {100 * share:5.2f} %  entries {after['entries']:>8}  records/packet {records / (rounds * BATCH * CPUS):5.1f}")  # fmt: skip
+    packets = rounds * BATCH * CPUS
+    print(
+        f"    {'log on' if on else 'log off':8}{packets / seconds / 1e6:6.2f} million packets/s  slow {100 * share:5.2f} %"
+        f"  entries {after['entries']:>8}  records/packet {records / packets:5.1f}"
+    )
     return now, seconds, records
 
 
