@@ -63,8 +63,10 @@ class FibTrie:
         )
         var = np.zeros(VARS, np.int64)
         var[PENDING] = NIL
-        var[ALIASES] = memory.region(f"{name} fib_alias", 2 * MOST_PREFIXES * ALIAS_BYTES)
-        var[FIB_INFOS] = memory.region(f"{name} fib_info", nexthops * FIB_INFO_BYTES)
+        var[FIB_INFOS] = memory.region(
+            f"{name} fib_infos, fib_aliases", nexthops * FIB_INFO_BYTES + 2 * MOST_PREFIXES * ALIAS_BYTES
+        )
+        var[ALIASES] = var[FIB_INFOS] + nexthops * FIB_INFO_BYTES
         self._var = var
         self._info = np.full((self.infos.room(), 4), NIL, np.int32)
         self._key = np.zeros((1, 1), np.uint32)

@@ -1,9 +1,9 @@
 """Longest prefix match on the LC-trie: a routing table's state and its lookup.
 
-Models fn_trie_lookup and check_leaf of net/ipv4/fib_trie.c and fib_semantic_match of net/ipv4/fib_semantics.c, 2.6.20. A leaf bears a
-prefix's address and a list of leaf_info, one for each prefix length that the address has, longest first. The descent follows the
-key; where it fails, the lowest set bit of the slot number is cleared (a shorter prefix ends in zeros there), up to the root.
-A leaf_info leads to one fib_alias, that to the fib_info of its next hop, which is shared by all its prefixes.
+Models fn_trie_lookup and check_leaf of net/ipv4/fib_trie.c and fib_semantic_match of net/ipv4/fib_semantics.c, 2.6.20. A leaf
+bears a prefix's address and a list of leaf_info, one for each prefix length that the address has, longest first. The descent
+follows the key; where it fails, the lowest set bit of the slot number is cleared (a shorter prefix ends in zeros there), up to
+the root. A leaf_info leads to one fib_alias, that to the fib_info of its next hop, which is shared by all its prefixes.
 Left out: several aliases of a prefix (tos), several next hops of a route (multipath), dead next hops, the statistics.
 """
 
@@ -37,7 +37,7 @@ FIRST_INFO = 1
 PLEN, NEXT, ROUTE, NEXTHOP = range(4)
 """Columns of a leaf_info: prefix length, next (shorter) leaf_info of the leaf, route, next hop."""
 PENDING, PREFIXES, LOADED, ALIASES, FIB_INFOS = range(5)
-"""Leaf whose insertion is unfinished or NIL; prefixes held; rows of a table loaded so far; addresses of fib_alias and fib_info objects."""
+"""Leaf whose insertion is unfinished or NIL; prefixes held; rows of a table loaded; addresses of the fib_aliases and fib_infos."""
 VARS = 5
 
 ALIAS_BYTES = 32
