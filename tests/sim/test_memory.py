@@ -167,8 +167,11 @@ def test_equals_pycachesim_on_a_hierarchy_that_is_not_exclusive(seed):
         if write:  # a store that hits does not count as a use in pycachesim, so both sides read before they write
             simulator.store(line * 64, 8)
     prices = pricing(machine(l1, l2, exclusive=False), 1)
-    for line, write in zip(lines.tolist(), writes.tolist(), strict=True):
-        play(prices, 0, [(line, READ, 1), (line, WRITE, 1)][: 1 + write])
+    play(
+        prices,
+        0,
+        [(line, kind, 1) for line, write in zip(lines.tolist(), writes.tolist(), strict=True) for kind in range(1 + write)],
+    )
     stats = prices.memory.stats[0]
     assert int(stats[L1_MISSES]) == first.stats()["MISS_count"]
     assert int(stats[L2_MISSES] + stats[L2_STORE_MISSES]) == second.stats()["MISS_count"]
