@@ -15,7 +15,7 @@ from models.kernel import NIL
 from models.lc_trie import LcTrie, change_records, find
 from models.lc_trie.nodes import HALVINGS, INFLATIONS, LEAVES, TNODES
 from models.rcu import rcu_room
-from models.slab import PER_SLAB, SLABS, SlabCache, object_address, slab_room
+from models.slab import PER_SLAB, SLABS, SlabCache, slab_room
 from models.unicache import inspect
 from models.unicache.collect import collect, collect_timer
 from models.unicache.forward import forward
@@ -30,7 +30,6 @@ from models.unicache.state import (
     COUNTERS,
     END_OF_FLOW,
     ENTRIES,
-    ENTRY,
     ERRORS,
     FIRST_OBJECT,
     GC_ACTIVE,
@@ -53,6 +52,7 @@ from models.unicache.state import (
     TIMEOUT,
     TIMER_LEFT,
     TRIE_WORDS,
+    entry_address,
     make_state,
 )
 
@@ -107,7 +107,7 @@ class Unicache(FlowCache):
         )
         assert change_records(self._trie.state) <= self.records_per_packet
         self._state = make_state(
-            self._slab.room(),
+            self._trie.leaves.room(),
             {
                 SECRET: int(world.rng.integers(1 << 32)),
                 GC_THRESH: params.gc_thresh,
@@ -131,7 +131,7 @@ class Unicache(FlowCache):
     def lookup(self, packet: Packet, ctx: Context) -> int:
         """Route of the packet or MISS; renews the entry's lastuse."""
         self._make_key(packet.key)
-        leaf = int(lookup(self._state, self._trie.state, self._slab.state, ctx.log, self._jiffies(ctx)))
+        leaf = int(lookup(self._state, self._trie.state, ctx.log, self._jiffies(ctx)))
         if leaf == NIL:
             return MISS
         ctx.entry = self._entry_address(leaf)
@@ -212,10 +212,10 @@ class Unicache(FlowCache):
         return int(find(self._trie.state, self._state.probe, 0))
 
     def _entry_address(self, leaf: int) -> int:
-        return int(object_address(self._slab.state, int(self._trie.state.leaf[leaf, ENTRY]) - 1))
+        return int(entry_address(self._trie.state, leaf))
 
     def _take_out(self, leaf: int, ctx: Context) -> int:
-        return int(take_out(self._state, self._trie.state, self._slab.state, self.world.rcu.state, ctx.log, leaf, ctx.cpu, ctx.now))
+        return int(take_out(self._state, self._trie.state, self.world.rcu.state, ctx.log, leaf, ctx.cpu, ctx.now))
 
     # -- collection and delayed frees ----------------------------------------------------------------------------------
 
@@ -228,7 +228,6 @@ class Unicache(FlowCache):
                     self._state,
                     self._trie.state,
                     self._trie.leaves.state,
-                    self._slab.state,
                     self.world.rcu.state,
                     ctx.log,
                     ctx.cpu,
@@ -263,11 +262,11 @@ class Unicache(FlowCache):
             self.world.rcu.grow()
         if any(slab_room(self._slab.state, cpu) < 1 for cpu in cpus):
             self._slab.grow()
-            rows = np.full(self._slab.room(), NIL, np.int32)
-            rows[: self._state.leaf_of.size] = self._state.leaf_of
-            self._state = self._state._replace(leaf_of=rows)
         if any(slab_room(self._trie.leaves.state, cpu) < 1 for cpu in cpus):
             self._trie.leaves.grow()
+            rows = np.full(self._trie.leaves.room(), NIL, np.int32)
+            rows[: self._state.entry_of.size] = self._state.entry_of
+            self._state = self._state._replace(entry_of=rows)
         self._trie.grow()
 
     # -- timer ---------------------------------------------------------------------------------------------------------
@@ -292,7 +291,6 @@ class Unicache(FlowCache):
                     self._state,
                     self._trie.state,
                     self._trie.leaves.state,
-                    self._slab.state,
                     self.world.rcu.state,
                     ctx.log,
                     ctx.cpu,

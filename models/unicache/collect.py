@@ -37,23 +37,23 @@ from models.unicache.state import (
     TIMER_VICTIM,
     VICTIM,
     UnicacheState,
-    touch_entry,
+    entry_address,
 )
 
 GARBAGE_COLLECT = number("unicache_garbage_collect")
 
 
 @kernel
-def _idle(u: UnicacheState, trie: TrieState, cache: SlabState, log: AccessLog, leaf: int, jiffies: int) -> int:
+def _idle(u: UnicacheState, trie: TrieState, log: AccessLog, leaf: int, jiffies: int) -> int:
     """Jiffies since a leaf was last used. Two records."""
     touch(log, READ, GARBAGE_COLLECT, leaf_address(trie, leaf))
-    touch_entry(cache, log, READ, GARBAGE_COLLECT, i64(trie.leaf[leaf, ENTRY]) - 1, AT_REFCNT)
+    touch(log, READ, GARBAGE_COLLECT, entry_address(trie, leaf) + AT_REFCNT)
     u.stat[GC_SCANNED] += 1
     return (jiffies - i64(trie.leaf[leaf, LASTUSE])) & 0xFFFFFFFF
 
 
 @kernel
-def _scan(u: UnicacheState, trie: TrieState, leaves: SlabState, cache: SlabState, log: AccessLog, jiffies: int) -> int:
+def _scan(u: UnicacheState, trie: TrieState, leaves: SlabState, log: AccessLog, jiffies: int) -> int:
     """Look at gc_scan leaves from the rover on, or at all if there are fewer; the longest unused becomes var[VICTIM]."""
     var = u.var
     ids = i64(leaves.var[SLABS] * leaves.var[PER_SLAB])
@@ -64,7 +64,7 @@ def _scan(u: UnicacheState, trie: TrieState, leaves: SlabState, cache: SlabState
         var[ROVER] = leaf + 1
         var[LOOKED] += 1
         if i64(trie.leaf[leaf, ENTRY]) != 0:
-            age = _idle(u, trie, cache, log, leaf, jiffies)
+            age = _idle(u, trie, log, leaf, jiffies)
             var[SCANNED] += 1
             if age > var[BEST_AGE]:
                 var[BEST_AGE] = age
@@ -82,7 +82,6 @@ def collect(
     u: UnicacheState,
     trie: TrieState,
     leaves: SlabState,
-    cache: SlabState,
     rcu: RcuState,
     log: AccessLog,
     cpu: int,
@@ -95,7 +94,7 @@ def collect(
         return NEED_NOTHING
     while True:
         if var[VICTIM] != NIL:
-            need = take_out(u, trie, cache, rcu, log, i64(var[VICTIM]), cpu, now)
+            need = take_out(u, trie, rcu, log, i64(var[VICTIM]), cpu, now)
             if need != NEED_NOTHING:
                 return need
             var[VICTIM] = NIL
@@ -106,7 +105,7 @@ def collect(
             return NEED_NOTHING
         if var[LOOKED] == 0:
             call(log, GARBAGE_COLLECT, 1)
-        need = _scan(u, trie, leaves, cache, log, jiffies)
+        need = _scan(u, trie, leaves, log, jiffies)
         if need != NEED_NOTHING:
             return need
 
@@ -116,7 +115,6 @@ def collect_timer(
     u: UnicacheState,
     trie: TrieState,
     leaves: SlabState,
-    cache: SlabState,
     rcu: RcuState,
     log: AccessLog,
     cpu: int,
@@ -128,7 +126,7 @@ def collect_timer(
     ids = i64(leaves.var[SLABS] * leaves.var[PER_SLAB])
     while True:
         if var[TIMER_VICTIM] != NIL:
-            need = take_out(u, trie, cache, rcu, log, i64(var[TIMER_VICTIM]), cpu, now)
+            need = take_out(u, trie, rcu, log, i64(var[TIMER_VICTIM]), cpu, now)
             if need != NEED_NOTHING:
                 return need
             var[TIMER_VICTIM] = NIL
@@ -141,5 +139,5 @@ def collect_timer(
         leaf = i64(var[TIMER_ROVER]) if var[TIMER_ROVER] < ids else 0
         var[TIMER_ROVER] = leaf + 1
         var[TIMER_LEFT] -= 1
-        if i64(trie.leaf[leaf, ENTRY]) != 0 and _idle(u, trie, cache, log, leaf, jiffies) > var[TIMEOUT]:
+        if i64(trie.leaf[leaf, ENTRY]) != 0 and _idle(u, trie, log, leaf, jiffies) > var[TIMEOUT]:
             var[TIMER_VICTIM] = leaf

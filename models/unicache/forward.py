@@ -10,7 +10,7 @@ from models.kernel import NIL, i64, kernel
 from models.lc_trie.nodes import TrieState
 from models.lc_trie.update import descent_records
 from models.rcu import RcuState
-from models.slab import SlabState, object_address
+from models.slab import SlabState
 from models.unicache.insert import insert
 from models.unicache.key import make_key, read_ahead
 from models.unicache.lookup import LOOKUP_EXTRA, lookup, route_of
@@ -19,7 +19,6 @@ from models.unicache.state import (
     ACTIVE,
     AHEAD,
     END_OF_FLOW,
-    ENTRY,
     ERRORS,
     GC_ACTIVE,
     IN_HIT,
@@ -28,6 +27,7 @@ from models.unicache.state import (
     MISSED,
     RESULT,
     UnicacheState,
+    entry_address,
 )
 
 
@@ -59,11 +59,11 @@ def forward(
                 if room(log) < need_room:
                     return i, NEED_LOG
                 make_key(u, batch.key, i, i64(u.ahead[0, i - first]))
-                leaf = lookup(u, trie, cache, log, jiffies)
+                leaf = lookup(u, trie, log, jiffies)
                 if leaf != NIL:
                     u.stat[IN_HIT] += 1
                     log.answer[i] = route_of(trie, leaf)
-                    log.entry[i] = object_address(cache, i64(trie.leaf[leaf, ENTRY]) - 1)
+                    log.entry[i] = entry_address(trie, leaf)
                     if (i64(batch.flags[i]) & END_OF_FLOW) == 0 or var[ACTIVE] == 0:
                         log.end[i] = log.head[USED]
                         i += 1
@@ -73,7 +73,7 @@ def forward(
                     log.miss[i] = log.head[USED]
                     var[MISSED] = i
             if var[LEAVING] != NIL:
-                need = take_out(u, trie, cache, rcu, log, i64(var[LEAVING]), cpu, now)
+                need = take_out(u, trie, rcu, log, i64(var[LEAVING]), cpu, now)
                 if need != NEED_NOTHING:
                     return i, need
                 var[LEAVING] = NIL
@@ -94,7 +94,7 @@ def forward(
             else:
                 u.stat[IN_SLOW_TOT] += 1
                 log.answer[i] = batch.route[i]
-                log.entry[i] = object_address(cache, i64(trie.leaf[leaf, ENTRY]) - 1)
+                log.entry[i] = entry_address(trie, leaf)
             log.end[i] = log.head[USED]
             i += 1
     return stop, NEED_NOTHING

@@ -112,8 +112,8 @@ def _new_leaf(
     touch(log, WRITE, TRIE_INSERT, leaf_address(trie, leaf))
     for word in range(TRIE_WORDS):
         trie.leaf[leaf, word] = u.probe[0, word]
-    trie.leaf[leaf, ENTRY] = entry + 1
+    trie.leaf[leaf, ENTRY] = object_address(cache, entry) >> 8
     trie.leaf[leaf, ROUTE] = route & 0xFFFFFFFF
     trie.leaf[leaf, LASTUSE] = jiffies & 0xFFFFFFFF
-    u.leaf_of[entry] = leaf
+    u.entry_of[leaf] = entry
     return leaf

@@ -6,7 +6,7 @@ from models.kernel import NIL
 from models.lc_trie import LcTrie, find
 from models.lc_trie.nodes import LEAVES
 from models.rcu import Rcu
-from models.slab import SlabCache
+from models.slab import SlabCache, object_address
 from models.unicache.key import header_of
 from models.unicache.state import (
     DESTROYED,
@@ -39,14 +39,16 @@ def check(u: UnicacheState, trie: LcTrie, slab: SlabCache, rcu: Rcu) -> None:
         assert find(trie.state, leaf, row) == row, f"leaf {row} is not found by its key"
         header = header_of(u, leaf[:, 1:TRIE_WORDS], row)
         assert leaf[row, HEADER] == header, f"leaf {row} has header {leaf[row, HEADER]:#x}, its key gives {header:#x}"
-        assert u.leaf_of[int(leaf[row, ENTRY]) - 1] == row, f"leaf {row} and its entry disagree"
+        address = int(object_address(slab.state, int(u.entry_of[row])))
+        assert int(leaf[row, ENTRY]) << 8 == address, f"leaf {row} and its entry disagree"
     waiting: list[int] = []
     state = rcu.state
     for cpu in range(state.id.shape[0]):
         at = (int(state.var[cpu, 0]) + np.arange(state.var[cpu, 1])) & (state.id.shape[1] - 1)
         waiting += state.id[cpu, at].tolist()
-    used = [int(leaf[row, ENTRY]) - 1 for row in linked] + waiting
-    assert len(set(used)) == len(used), "an entry is in two places"
+    used = linked + waiting
+    assert len(set(used)) == len(used), "a leaf is in two places"
+    assert len({int(u.entry_of[row]) for row in used}) == len(used), "an entry is in two places"
     assert len(used) == var[ENTRIES] == slab.live() == trie.leaves.live(), (
         f"{var[ENTRIES]} entries in use, {slab.live()} entry and {trie.leaves.live()} leaf objects live, {len(used)} found"
     )

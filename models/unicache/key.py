@@ -1,7 +1,8 @@
 """The key of unicache's trie: the flow key behind a header that hashes all of it.
 
 TRASH (Nilsson and others, HPSR 2007): a hash of the whole key, put in front of it, spreads the keys evenly, so that the trie is
-as shallow as for random keys, and the key behind it keeps them apart. Width (32 bits) and function (Jenkins' lookup2, jhash2 of include/linux/jhash.h, 2.6.20) are inferred.
+as shallow as for random keys, and the key behind it keeps them apart. Width (32 bits) and function (Jenkins' lookup2, jhash2 of
+include/linux/jhash.h, 2.6.20) are inferred.
 """
 
 from models.jhash import GOLDEN_RATIO, M, mix_c

@@ -1,18 +1,17 @@
 """The fast path: key, descent, comparison, match on the leaf's list, then the tests for the end of a flow.
 
 What each function touches is inferred with sight of the published profile (Olsson, netdev, 19 Feb 2007): trie_lookup the
-headers and slots, tkey_equals the leaf's line, ip_route_input the entry's key and its lastuse, unicache_tcp_establish the line beside `input`, so
-that ip_rcv, which comes after, finds it warm. The header is hashed once a lookup; tkey_extract_bits is called once to make
-the key and once a tnode.
+headers and slots, tkey_equals the leaf's line, ip_route_input the entry's key and its lastuse, unicache_tcp_establish the line
+beside `input`, so that ip_rcv, which comes after, finds it warm. The header is hashed once a lookup; tkey_extract_bits is called
+once to make the key and once a tnode.
 """
 
-from models.access import READ, WRITE, AccessLog, call, touch
+from models.access import ON, READ, WRITE, AccessLog, call, touch
 from models.functions import number
 from models.kernel import NIL, i64, kernel
 from models.lc_trie.nodes import TrieState, leaf_address
 from models.lc_trie.update import EXTRACT, descend, equals
-from models.slab import SlabState
-from models.unicache.state import AT_KEY, AT_REFCNT, AT_STATE, ENTRY, LASTUSE, ROUTE, UnicacheState, touch_entry
+from models.unicache.state import AT_KEY, AT_REFCNT, AT_STATE, LASTUSE, ROUTE, UnicacheState, entry_address
 
 TRIE_LOOKUP = number("trie_lookup")
 TKEY_EQUALS = number("tkey_equals")
@@ -27,7 +26,7 @@ LOOKUP_EXTRA = 4
 
 
 @kernel
-def lookup(u: UnicacheState, trie: TrieState, cache: SlabState, log: AccessLog, jiffies: int) -> int:
+def lookup(u: UnicacheState, trie: TrieState, log: AccessLog, jiffies: int) -> int:
     """Leaf of the flow in u.probe, its lastuse renewed, or NIL. Up to descent_records + LOOKUP_EXTRA records."""
     call(log, IP_ROUTE_INPUT, 1)
     call(log, HASH_CODE, 1)
@@ -37,15 +36,16 @@ def lookup(u: UnicacheState, trie: TrieState, cache: SlabState, log: AccessLog, 
     if leaf == NIL:
         return NIL
     call(log, TKEY_EQUALS, 1)
-    touch(log, READ, TKEY_EQUALS, leaf_address(trie, leaf))
+    if log.head[ON] != 0:
+        touch(log, READ, TKEY_EQUALS, leaf_address(trie, leaf))
     if not equals(trie, u.probe, 0, leaf):
         return NIL
     trie.leaf[leaf, LASTUSE] = jiffies & 0xFFFFFFFF
-    entry = i64(trie.leaf[leaf, ENTRY]) - 1
-    touch_entry(cache, log, READ, IP_ROUTE_INPUT, entry, AT_KEY)
-    touch_entry(cache, log, WRITE, IP_ROUTE_INPUT, entry, AT_REFCNT)
+    entry = entry_address(trie, leaf)
+    touch(log, READ, IP_ROUTE_INPUT, entry + AT_KEY)
+    touch(log, WRITE, IP_ROUTE_INPUT, entry + AT_REFCNT)
     call(log, TCP_ESTABLISH, 1)
-    touch_entry(cache, log, READ, TCP_ESTABLISH, entry, AT_STATE)
+    touch(log, READ, TCP_ESTABLISH, entry + AT_STATE)
     call(log, MATCH_PKTGEN, 1)
     call(log, ACTIVE_GC, 1)
     return leaf

@@ -12,7 +12,7 @@ from models.kernel import i64, kernel
 from models.lc_trie.nodes import TrieState, leaf_address
 from models.lc_trie.update import remove
 from models.rcu import RcuState, call_rcu, rcu_next, rcu_room, ready_before
-from models.slab import SLAB_RECORDS, SlabState, slab_free
+from models.slab import SLAB_RECORDS, SlabState, object_address, slab_free
 from models.unicache.state import (
     AT_NEIGHBOUR,
     AT_PEER,
@@ -26,7 +26,7 @@ from models.unicache.state import (
     OUT,
     UNLINKED,
     UnicacheState,
-    touch_entry,
+    entry_address,
     touch_statics,
 )
 
@@ -40,9 +40,7 @@ DESTROY_RECORDS = 8 + 2 * SLAB_RECORDS
 
 
 @kernel
-def take_out(
-    u: UnicacheState, trie: TrieState, cache: SlabState, rcu: RcuState, log: AccessLog, leaf: int, cpu: int, now: int
-) -> int:
+def take_out(u: UnicacheState, trie: TrieState, rcu: RcuState, log: AccessLog, leaf: int, cpu: int, now: int) -> int:
     """Take a leaf out of the trie and queue it. NEED_NOTHING when it is done; otherwise call again with the same leaf."""
     var = u.var
     if var[OUT] == IN_TRIE:
@@ -54,28 +52,28 @@ def take_out(
         var[OUT] = UNLINKED
     if room(log) < 2:
         return NEED_LOG
-    entry = i64(trie.leaf[leaf, ENTRY]) - 1
     call(log, CALL_RCU_BH, 1)
     touch(log, WRITE, CALL_RCU_BH, leaf_address(trie, leaf))
-    touch_entry(cache, log, WRITE, CALL_RCU_BH, entry, AT_RCU)
-    call_rcu(rcu, cpu, entry, now)
+    touch(log, WRITE, CALL_RCU_BH, entry_address(trie, leaf) + AT_RCU)
+    call_rcu(rcu, cpu, leaf, now)
     trie.leaf[leaf, ENTRY] = 0
     var[OUT] = IN_TRIE
     return NEED_NOTHING
 
 
 @kernel
-def _destroy(u: UnicacheState, trie: TrieState, leaves: SlabState, cache: SlabState, log: AccessLog, entry: int, cpu: int) -> None:
-    leaf = i64(u.leaf_of[entry])
-    touch_entry(cache, log, READ, RCU_DO_BATCH, entry, AT_RCU)
+def _destroy(u: UnicacheState, trie: TrieState, leaves: SlabState, cache: SlabState, log: AccessLog, leaf: int, cpu: int) -> None:
+    entry = i64(u.entry_of[leaf])
+    address = object_address(cache, entry)
+    touch(log, READ, RCU_DO_BATCH, address + AT_RCU)
     call(log, DST_RCU_FREE, 1)
-    touch_entry(cache, log, READ, DST_RCU_FREE, entry, AT_REFCNT)
+    touch(log, READ, DST_RCU_FREE, address + AT_REFCNT)
     call(log, DST_DESTROY, 1)
-    touch_entry(cache, log, READ, DST_DESTROY, entry, AT_NEIGHBOUR)
+    touch(log, READ, DST_DESTROY, address + AT_NEIGHBOUR)
     touch_statics(u, log, DST_DESTROY)
     call(log, IPV4_DST_DESTROY, 1)
-    touch_entry(cache, log, READ, IPV4_DST_DESTROY, entry, AT_PEER)
-    touch_entry(cache, log, READ, IPV4_DST_DESTROY, entry, AT_RCU)
+    touch(log, READ, IPV4_DST_DESTROY, address + AT_PEER)
+    touch(log, READ, IPV4_DST_DESTROY, address + AT_RCU)
     touch(log, READ, RCU_DO_BATCH, leaf_address(trie, leaf))
     slab_free(cache, log, cpu, entry)
     slab_free(leaves, log, cpu, leaf)

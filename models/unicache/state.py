@@ -12,14 +12,14 @@ import numpy as np
 from models.access import WRITE, AccessLog, touch
 from models.flow import END_MARK, FIN, RST
 from models.functions import number
-from models.kernel import I32, I64, NIL, U32, kernel
-from models.slab import SlabState, object_address
+from models.kernel import I32, I64, NIL, U32, i64, kernel
+from models.lc_trie.nodes import TrieState
 
 CALL_RCU_BH = number("call_rcu_bh")
 
 KEY_WORDS = 4
 HEADER, ENTRY, ROUTE, LASTUSE = 0, 5, 6, 7
-"""Words of a leaf's row: header, key words 1 to 4, entry + 1 (0: not in use), route, jiffies of last use."""
+"""Words of a leaf's row: header, key words 1 to 4, address of the route entry / 256 (0: not in use), route, last use in jiffies."""
 TRIE_WORDS, COLUMNS = 5, 3
 
 OBJECT_BYTES, PER_SLAB_OBJECTS, FIRST_OBJECT, RTABLE_BYTES = 256, 15, 256, 232
@@ -56,13 +56,13 @@ class UnicacheState(NamedTuple):
 
     var: I64  # int64[VARS]: parameters, work in progress, see the index names above
     stat: I64  # int64[len(COUNTERS)]
-    leaf_of: I32  # int32[entries]: the leaf that a live entry hangs on
+    entry_of: I32  # int32[leaves]: the route entry of each leaf that is not destroyed
     probe: U32  # uint32[1, TRIE_WORDS]: the key being looked up
     ahead: I64  # int64[2, AHEAD]: headers of the next packets, and a reference of the trie for each
 
 
 def make_state(rows: int, fixed: dict[int, int]) -> UnicacheState:
-    """An empty state for `rows` entries; `fixed` gives the parameters by index of `var`."""
+    """An empty state for `rows` leaves; `fixed` gives the parameters by index of `var`."""
     var = np.zeros(VARS, np.int64)
     for index, value in fixed.items():
         var[index] = value
@@ -71,16 +71,16 @@ def make_state(rows: int, fixed: dict[int, int]) -> UnicacheState:
     return UnicacheState(
         var=var,
         stat=np.zeros(len(COUNTERS), np.int64),
-        leaf_of=np.full(rows, NIL, np.int32),
+        entry_of=np.full(rows, NIL, np.int32),
         probe=np.zeros((1, TRIE_WORDS), np.uint32),
         ahead=np.zeros((2, AHEAD), np.int64),
     )
 
 
 @kernel
-def touch_entry(cache: SlabState, log: AccessLog, kind: int, function: int, entry: int, offset: int) -> None:
-    """Touch the line of a route entry that holds byte `offset`. One record."""
-    touch(log, kind, function, object_address(cache, entry) + offset)
+def entry_address(trie: TrieState, leaf: int) -> int:
+    """Simulated address of the route entry of a leaf that is in use; it is a multiple of 256."""
+    return i64(trie.leaf[leaf, ENTRY]) << 8
 
 
 @kernel
