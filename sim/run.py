@@ -71,7 +71,7 @@ def run_scenario(
     started = monotonic()
 
     def gather(complete: bool) -> RunResult:
-        results = [(tasks[index], finished[index]) for index in sorted(finished)]
+        results = [(tasks[index], found) for index, found in finished.items()]
         return _gather(scenario, seeds, results, quick, complete, {"jobs": jobs, "wall_s": round(monotonic() - started, 3)})
 
     running = run_tasks(tasks, jobs, on_progress)

@@ -35,7 +35,7 @@ def start(tmp_path):
     """Start the command line with a stand-in for the simulator; gives the process."""
     (tmp_path / "mine.toml").write_text(SCENARIO)
     root = Path(__file__).parents[2]
-    environment = dict(os.environ) | {"PYTHONPATH": f"{root}{os.pathsep}{Path(__file__).parent}", "PYTHONUNBUFFERED": "1"}
+    environment = dict(os.environ) | {"PYTHONPATH": f"{root}{os.pathsep}{Path(__file__).parent}"}
 
     def start(*arguments, runner="run_row", stdout=subprocess.PIPE):
         program = tmp_path / "program.py"
@@ -81,7 +81,11 @@ def test_ctrl_c_gives_130_and_keeps_what_was_finished(start, tmp_path, jobs):
         line = process.stderr.readline()
         assert line, seen
         seen += line
-    time.sleep(0.3)  # the result of the first row is on its way
+    if jobs == "2":
+        for worker in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            os.kill(int(worker), signal.SIGINT)
+    time.sleep(0.7)  # the result of the first row is on its way; workers leave Ctrl-C to their caller
+    assert process.poll() is None
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130

@@ -84,6 +84,7 @@ def test_result_json_holds_no_nan_and_nothing_of_the_host_outside_its_block(tmp_
     assert one.pop("host") == {"jobs": 2, "wall_s": 9.0, "rows": {"a": {"packets": 7, "packets_per_s": 2.0, "wall_s": 3.5}}}
     two.pop("host")
     assert one == two
+    assert not {"host", "series"} & set(one["rows"][0])
 
 
 def test_series_csv_has_the_columns_of_every_row():
