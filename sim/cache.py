@@ -10,7 +10,7 @@ alone is an UPGRADE. A clean copy elsewhere lets memory answer. Devices write pa
 """
 
 from models.access import DMA, READ, WRITE
-from models.kernel import i64, inlined
+from models.kernel import I64, i64, inlined
 from sim.memory import (
     CLOCK,
     DMA_LINE,
@@ -173,6 +173,16 @@ def _fill(mem: Memory, cpu: int, line: int, kind: int) -> int:
 
 
 @inlined
+def _age(row: I64, way: int) -> None:
+    """Move ways 0 .. way - 1 of an L1 row one down. Two ways are spelled out: the loop becomes a call of memmove."""
+    if way == 1:
+        row[1] = row[0]
+    else:
+        for v in range(way, 0, -1):
+            row[v] = row[v - 1]
+
+
+@inlined
 def _miss(mem: Memory, cpu: int, l1_row: int, line: int, kind: int) -> int:
     """A line that way 0 of its L1 row is not: move it there from wherever it is. Returns the place it was found."""
     row = mem.l1[l1_row]
@@ -180,15 +190,13 @@ def _miss(mem: Memory, cpu: int, l1_row: int, line: int, kind: int) -> int:
     for w in range(1, row.size):
         word = row[w]
         if word >> 2 == line:
-            for v in range(w, 0, -1):
-                row[v] = row[v - 1]
+            _age(row, w)
             row[0] = word
             return L1
     mem.stats[cpu, L1_MISSES] += 1
     filled = _fill(mem, cpu, line, kind)
     victim = row[last]
-    for v in range(last, 0, -1):
-        row[v] = row[v - 1]
+    _age(row, last)
     row[0] = (line << 2) | (filled & 3)
     if victim >= 0:
         if mem.var[IS_EXCLUSIVE] != 0:

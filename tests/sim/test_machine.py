@@ -22,7 +22,7 @@ def test_the_opteron_has_the_sizes_of_its_cpuid():
     [
         ("[memory_ns]", "[memory_nss]", "memory_nss is not a known key; did you mean memory_ns"),
         ("value = 60\n", 'value = "60"\n', "memory_ns"),
-        ('source = "i386 without PAE"', "", "source is missing"),
+        (', source = "i386 without PAE"', "", "source is missing"),
         ("sets = { value = 512,", "sets = { value = 500,", "level L1: sets must be a power of two, got 500"),
         ("ways = { value = 2,", "ways = { value = 65,", "level L1: ways must be from 1 to 64, got 65"),
         ("cl_size = { value = 64,", "cl_size = { value = 128,", "cl_size must be 64, got 128"),
