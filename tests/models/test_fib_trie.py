@@ -10,6 +10,7 @@ from models.fib_trie import NO_ROUTE, FibTrie
 from models.fib_trie_lookup import LOOKUP_RECORDS, ROUTE, fib_find
 from models.functions import names, number
 from models.kernel import compiled
+from models.lc_trie import LEAVES
 from models.route_ranges import RouteRanges
 from models.slab import SimulatedMemory
 from traces.routes import default_routes
@@ -94,7 +95,7 @@ def test_a_default_route_alone_and_a_host_route():
 
 def test_every_length_of_one_address_is_one_leaf_with_33_leaf_infos():
     fib = table([(0, plen) for plen in range(33)])
-    assert fib.trie.state.var[14] == 1  # LEAVES
+    assert fib.trie.state.var[LEAVES] == 1
     for plen in range(33):
         outside_longer = 0 if plen == 32 else 1 << (31 - plen)
         assert fib.lookup(outside_longer) == plen
