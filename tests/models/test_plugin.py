@@ -76,3 +76,10 @@ def test_a_directory_and_a_foreign_file_are_refused(good, tmp_path):
     text.write_text("hello")
     with pytest.raises(PluginError, match=r"its name must end in \.py"):
         load_plugin(f"{text}:Mine")
+
+
+def test_the_example_of_the_documentation_conforms(good):
+    text = (Path(__file__).resolve().parents[2] / "docs" / "extending.md").read_text()
+    good.write_text(text.split("```python\n")[1].split("```")[0])
+    cls = load_plugin(f"{good}:MyCache")
+    assert check_flow_cache(lambda world: cls(cls.Params(), world), steps=5).smallest_log == cls.records_per_packet

@@ -44,16 +44,16 @@ def test_nothing_is_allowed_before_three_ticks_have_passed():
 
 def test_blimit_holds_until_qhimark_and_is_lifted_until_qlowmark():
     later = 10_000_000
-    rcu = filled(40, blimit=10, qhimark=30, qlowmark=5)
+    rcu = filled(40, blimit=3, qhimark=30, qlowmark=5)
     assert rcu.allowance(1, later) == 40
     for _ in range(34):
         rcu_next(rcu.state, 1)
     assert rcu.allowance(1, later) == 6, "still without limit above qlowmark"
     rcu_next(rcu.state, 1)
-    assert rcu.allowance(1, later) == 5
+    assert rcu.allowance(1, later) == 3
     for entry in range(20):
         call_rcu(rcu.state, 1, entry, 2000)
-    assert rcu.allowance(1, later) == 10, "limited again until qhimark is passed"
+    assert rcu.allowance(1, later) == 3, "limited until qhimark is passed again"
 
 
 def test_room_must_be_a_power_of_two():

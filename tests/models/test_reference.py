@@ -59,6 +59,24 @@ def test_perfect_misses_once_per_flow_and_grows(words):
     structure.check()
 
 
+def test_perfect_tells_flows_of_equal_hash_apart():
+    """Two keys whose first words differ; the second word makes up for it in the hash."""
+
+    def after_one_word(word):
+        h = ((0x2545F491 ^ word) * 0x5BD1E995) & 0xFFFFFFFF
+        return h ^ (h >> 15)
+
+    structure, batch, log = Perfect(None, world()), make_batch(4), make_log(16, 4)
+    batch.packets[0] = 4
+    batch.key[0::2] = (1, 2, 3, 4)
+    batch.key[1::2] = (9, 2 ^ after_one_word(1) ^ after_one_word(9), 3, 4)
+    batch.route[:] = (0, 1, 0, 1)
+    drive(structure, batch, Context(0, 0, log, structure.world), lambda log, first, stop: None)
+    assert np.unique(structure.state.slot >> 32).size == 2, "one hash and the free slots"
+    assert log.answer.tolist() == [0, 1, 0, 1]
+    assert log.miss[2:].tolist() == [NIL, NIL]
+
+
 def test_perfect_touches_one_line_per_lookup_and_one_per_insert():
     structure = Perfect(None, world())
     log = make_log(16, 2)
