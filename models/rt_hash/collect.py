@@ -133,6 +133,7 @@ def _finish(table: RtTable, log: AccessLog) -> None:
     touch(log, WRITE, RT_GARBAGE_COLLECT, var[STATICS] + STATICS_GC)
     if var[GOAL] <= 0:
         var[EXPIRE] += var[GC_MIN_INTERVAL]
+        # The second condition never holds on the slow path, which comes here with entries above gc_thresh.
         if var[EXPIRE] > var[GC_TIMEOUT] or var[ENTRIES] < var[GC_THRESH]:
             var[EXPIRE] = var[GC_TIMEOUT]
         var[PHASE] = PASSED

@@ -68,7 +68,7 @@ class Pair:
         batch = make_batch(ROOM)
         batch.packets[0] = len(flows)
         for i, flow in enumerate(flows):
-            batch.key[i] = words(flow, cpu)
+            batch.key[i] = words(flow, cpu, 0xE0 * (self.ms % 2))
             batch.route[i] = flow % 7
         drive(self.cache, batch, self.context(cpu), self.price, self.forward)
         answers = self.log.answer[: len(flows)].tolist()
@@ -118,9 +118,11 @@ class Pair:
         self.cache.check()
 
 
-def words(flow, cpu=0):
-    """Key words of a flow number; some flows differ in source or tos alone, and the ports say nothing."""
-    return pack_ipv4(0xC0A80000 + flow % 2, 0xF0000000 + flow // 2 % 50, flow, 9, tos=4 * (flow % 5 == 0) + 3, iif=cpu + 1)
+def words(flow, cpu=0, precedence=0):
+    """Key words of a flow number; some flows differ in source or tos alone; ports and precedence say nothing."""
+    return pack_ipv4(
+        0xC0A80000 + flow % 2, 0xF0000000 + flow // 2 % 50, flow, 9, tos=precedence | 4 * (flow % 5 == 0) | 3, iif=cpu + 1
+    )
 
 
 def play(pair, seed, steps):
