@@ -12,31 +12,25 @@ alone is an UPGRADE. A clean copy elsewhere lets memory answer. Devices write pa
 from models.access import DMA, READ, WRITE
 from models.kernel import I64, i64, inlined
 from sim.memory import (
+    CLEAN_VICTIMS,
     CLOCK,
     DMA_LINE,
     EXCLUSIVE,
     IS_EXCLUSIVE,
     L1,
     L1_MASK,
-    L1_MISSES,
-    L1_VICTIMS,
     L2,
     L2_MASK,
-    L2_MISSES,
-    L2_READS,
     L2_STORE_MISSES,
     L2_STORES,
-    L2_VICTIMS,
     LAST_PAGE,
     LOST,
     MEMORY,
-    MEMORY_READS,
     MODIFIED,
     PAGE_SHIFT,
     SHARED,
     TRANSFER,
     UPGRADE,
-    WRITE_BACKS,
     Memory,
 )
 from sim.tlb import translate
@@ -74,8 +68,7 @@ def _l2_insert(mem: Memory, cpu: int, line: int, state: int) -> None:
     for w in range(ages.size):
         oldest = min(oldest, ages[w])
     if oldest >> 8 != 0:
-        mem.stats[cpu, L2_VICTIMS] += 1
-        mem.stats[cpu, WRITE_BACKS] += (oldest >> 6) & 1
+        mem.stats[cpu, CLEAN_VICTIMS + ((oldest >> 6) & 1)] += 1
     way = i64(oldest & 63)
     now = mem.cpu[cpu, CLOCK] + 1
     mem.cpu[cpu, CLOCK] = now
@@ -144,7 +137,6 @@ def _fill(mem: Memory, cpu: int, line: int, kind: int) -> int:
     """Bring a line that L1 lacks as far as L1's door. Returns place << 2 | state in L1."""
     at = _l2_row(mem, cpu, line)
     way = _l2_way(mem, at, line)
-    mem.stats[cpu, L2_READS] += 1
     if way != ABSENT:
         age = mem.l2_age[at, way]
         state = (age >> 6) & 3
@@ -156,8 +148,6 @@ def _fill(mem: Memory, cpu: int, line: int, kind: int) -> int:
         mem.cpu[cpu, CLOCK] = now
         mem.l2_age[at, way] = (now << 8) | (state << 6) | way
         return i64((L2 << 2) | (state & 2))  # L2 keeps what memory must still be told
-    mem.stats[cpu, L2_MISSES] += 1
-    mem.stats[cpu, MEMORY_READS] += 1
     place = MEMORY
     state = EXCLUSIVE
     if mem.cpu.shape[0] > 1:
@@ -193,17 +183,14 @@ def _miss(mem: Memory, cpu: int, l1_row: int, line: int, kind: int) -> int:
             _age(row, w)
             row[0] = word
             return L1
-    mem.stats[cpu, L1_MISSES] += 1
     filled = _fill(mem, cpu, line, kind)
     victim = row[last]
     _age(row, last)
     row[0] = (line << 2) | (filled & 3)
     if victim >= 0:
         if mem.var[IS_EXCLUSIVE] != 0:
-            mem.stats[cpu, L1_VICTIMS] += 1
             _l2_insert(mem, cpu, victim >> 2, victim & 3)
         elif victim & 1 != 0:
-            mem.stats[cpu, L1_VICTIMS] += 1
             _l2_store(mem, cpu, victim >> 2, victim & 3)
     return filled >> 2
 
