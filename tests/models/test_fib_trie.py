@@ -9,8 +9,8 @@ from models.access import READ, WRITE, make_log, record_function, record_kind, r
 from models.fib_trie import NO_ROUTE, FibTrie
 from models.fib_trie_lookup import LOOKUP_RECORDS, ROUTE, fib_find
 from models.functions import names, number
-from models.kernel import compiled
-from models.lc_trie import LEAVES
+from models.kernel import NIL, compiled
+from models.lc_trie import BITS, LEAVES, PARENT, POS, ROOT, child_at, find, index_of, is_leaf, is_tnode, leaf_address
 from models.route_ranges import RouteRanges
 from models.slab import SimulatedMemory
 from traces.routes import default_routes
@@ -74,6 +74,22 @@ def test_agrees_with_a_linear_scan_and_a_patricia_trie_through_inserts_and_remov
             assert fib.lookup_batch(asked).tolist() == expected
             # pytricia raises for an address without route
             assert [patricia.get(int(a).to_bytes(4, "big"), NO_ROUTE) for a in asked] == expected
+
+
+@pytest.mark.parametrize("above", [0, 13, 26])
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+def test_every_address_of_a_dense_nested_table(above, share):
+    """A share of all prefixes of a 6-bit space `above` bits down: tnodes of many bits, and a way back through most slots."""
+    base, shift = 0xA5A5A5A5 >> (32 - above) << (32 - above) if above else 0, 26 - above
+    rng = np.random.default_rng(above)
+    everything = [(base | (high << (32 - above - bits)), above + bits) for bits in range(7) for high in range(1 << bits)]
+    for _ in range(4):
+        rows = [row for row in everything if rng.random() < share]
+        fib, scan = table(rows), LinearTable()
+        for route, (prefix, plen) in enumerate(rows):
+            scan.insert(prefix, plen, route)
+        asked = [base | (high << shift) | low for high in range(64) for low in {0, (1 << shift) - 1}]
+        assert fib.lookup_batch(np.array(asked)).tolist() == [scan.lookup(address) for address in asked]
 
 
 def test_an_empty_table_has_no_route():
@@ -157,6 +173,68 @@ def test_a_lookup_records_the_way_to_the_leaf_and_the_route():
         (semantic, objects, WRITE),
     ]
     assert log.calls[LOOKUP] == log.calls[number(semantic)] == 1
+
+
+def leaves_visited(trie, address):
+    """Keys of the leaves that a walk without a match comes to, by the published rules, on plain Python numbers."""
+
+    def cut(value, length):
+        return value >> (32 - length) << (32 - length)
+
+    def slot_of(value, n):
+        return (value >> (32 - int(trie.node[n, POS]) - int(trie.node[n, BITS]))) & ((1 << int(trie.node[n, BITS])) - 1)
+
+    visited, n, wanted = [], index_of(int(trie.var[ROOT])), 32
+    while True:
+        pos, bits = int(trie.node[n, POS]), int(trie.node[n, BITS])
+        if wanted == 32 and cut(int(trie.prefix[n, 0]) ^ address, pos) != 0:
+            wanted = 32 - (cut(int(trie.prefix[n, 0]) ^ address, pos)).bit_length()
+            if int(trie.prefix[n, 0]) != cut(int(trie.prefix[n, 0]), wanted):
+                return visited
+        slot, chopped, down = slot_of(cut(address, wanted), n), 0, None
+        while down is None:
+            ref = int(child_at(trie, n, slot))
+            if ref and is_leaf(ref):
+                visited.append(int(trie.leaf[index_of(ref), 0]))
+            elif ref and is_tnode(ref):
+                c = index_of(ref)
+                key, start = int(trie.prefix[c, 0]), int(trie.node[c, POS])
+                differ = cut(key ^ address, start)
+                first = 32 - differ.bit_length() if differ else 32
+                shorter = min(wanted, first)
+                fits = key == cut(key, shorter) if shorter < start else True
+                if fits and not (wanted < pos + bits and int(child_at(trie, c, 0)) == 0):
+                    down, wanted = c, shorter
+                    break
+            while True:
+                chopped += 1
+                if chopped > bits:
+                    parent = int(trie.node[n, PARENT])
+                    if parent == NIL:
+                        return visited
+                    slot, n, chopped = slot_of(int(trie.prefix[n, 0]), parent), parent, 0
+                    pos, bits = int(trie.node[n, POS]), int(trie.node[n, BITS])
+                elif slot >> (chopped - 1) & 1:
+                    slot ^= 1 << (chopped - 1)
+                    wanted = min(wanted, pos + bits - chopped)
+                    break
+        n = down
+
+
+@given(st.lists(prefixes(), min_size=2, max_size=40, unique=True), st.lists(addresses, max_size=8))
+def test_the_walk_comes_to_no_other_leaves_than_the_rules_say(rows, others):
+    fib = table(rows)
+    trie = fib.trie.state
+    if fib.trie.root_bits() == 0:
+        return
+    leaf_lines = {leaf_address(trie, find(trie, np.array([[prefix]], np.uint32), 0)) >> 6 for prefix, _ in rows}
+    for address in [*edges(rows)[:12], *others]:
+        log, info = recorded(fib, address)
+        if info != NIL:
+            continue
+        seen = [record_line(r) for r in log.record[: log.head[0]].tolist() if record_line(r) in leaf_lines]
+        expected = [leaf_address(trie, find(trie, np.array([[key]], np.uint32), 0)) >> 6 for key in leaves_visited(trie, address)]
+        assert seen == expected
 
 
 @given(st.lists(prefixes(), min_size=1, max_size=40), st.lists(addresses, max_size=8))

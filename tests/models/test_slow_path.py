@@ -182,7 +182,7 @@ def test_two_interfaces_share_no_device_line_but_one_rule():
 def test_the_neighbour_found_is_that_of_the_route():
     world, path, ranges = make(12)
     base = next(base for name, base, _ in world.memory.regions if name == "neighbours")
-    for address in [0x0A000000 + (i << 19) for i in range(32)]:
+    for address in default_routes(1, 12).prefix.tolist():
         slow, _ = run(path, batch_of([address]), [0])
         held = [
             (record_line(r) << 6) - base
@@ -191,8 +191,7 @@ def test_the_neighbour_found_is_that_of_the_route():
         ]
         # in the generated table each route has a next hop of its own, in the same order
         assert [at // 256 for at in held] == [ranges.lookup(address)]
-    compared = [k for k in range(12) if path.state.next[k] != NIL]
-    assert path.state.bucket.size >= len(compared)
+    assert (path.state.next != NIL).any()  # some share a bucket
 
 
 def test_routes_agree_with_route_ranges():
