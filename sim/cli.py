@@ -6,11 +6,8 @@ Ctrl-C gives 130; any other exception is a bug and keeps its traceback. `dstlab 
 
 from __future__ import annotations
 
-import errno
-import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import click
@@ -18,7 +15,7 @@ import click
 from sim.errors import sentence
 
 EXIT_USER_ERROR = 2
-EXIT_BROKEN_PIPE = 1  # as click has it
+EXIT_BROKEN_PIPE = 1  # whoever read our output has seen enough; as click has it
 EXIT_INTERRUPTED = 130
 
 
@@ -138,22 +135,13 @@ def execute(arguments: Sequence[str]) -> int:
         _say(" ".join(error.format_message().split()))
         return EXIT_USER_ERROR
     except BrokenPipeError:
-        _give_up_stdout()  # whoever read it has seen enough
         return EXIT_BROKEN_PIPE
     except (ValueError, OSError, MemoryError) as error:
         if debug:
             raise
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            _give_up_stdout()
         _say(sentence(error))
         return EXIT_USER_ERROR
     return status if isinstance(status, int) else 0
-
-
-def _give_up_stdout() -> None:
-    """Keep the interpreter from complaining when it flushes, at its end, what can no longer be written."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(text: str) -> None:

@@ -36,10 +36,15 @@ def describe(progress: RowProgress) -> str:
     if progress.done > 0:
         parts.append(f"{progress.done:.0%}")
     if progress.packets_per_s:
-        parts.append(f"{progress.packets_per_s / 1e6:.2f} M packets/s")
+        parts.append(f"{pace(progress.packets_per_s)} packets/s")
     if progress.seconds_left is not None and progress.phase != "done":
         parts.append(f"{clock(progress.seconds_left)} left")
     return ", ".join(parts)
+
+
+def pace(per_second: float) -> str:
+    """A rate with three figures or so."""
+    return f"{per_second / 1e6:.2f} M" if per_second >= 1e5 else f"{per_second / 1e3:.1f} k"
 
 
 def clock(seconds: float) -> str:

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from sim.progress import Bars, Lines, Silent, clock, describe, make_display
+from sim.progress import Bars, Lines, Silent, clock, describe, make_display, pace
 from sim.result import RowProgress
 
 
@@ -20,6 +20,7 @@ def test_a_state_in_words():
     )
     assert describe(at("a", "done", 1.0, seconds_left=0.0)) == "done, 100%"
     assert clock(-1) == "0:00"
+    assert pace(12_345) == "12.3 k"
 
 
 def test_lines_appear_at_a_change_of_phase_and_seldom_in_between(capsys):
