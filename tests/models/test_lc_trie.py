@@ -17,6 +17,7 @@ from models.lc_trie import (
     BLOCK,
     POS,
     ROOT,
+    TNODES,
     LcTrie,
     change_records,
     descend,
@@ -339,3 +340,25 @@ def test_an_empty_trie_and_a_single_leaf() -> None:
 def test_wrong_parameters_are_refused(params: dict[str, int], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         LcTrie(SimulatedMemory(), 1, name="t", **params)
+
+
+@pytest.mark.skipif(not compiled(), reason="hundred thousands of insertions")
+@pytest.mark.parametrize(
+    ("leaves", "root_bits", "mean_depth", "tnodes"), [(131_072, 18, 1.43, 26_300), (260_000, 19, 1.43, 51_700)]
+)
+def test_uniform_keys_give_the_known_shape(leaves: int, root_bits: int, mean_depth: float, tnodes: int) -> None:
+    """A Monte-Carlo model of the same rules gives these shapes; the TRASH paper says below 1.5 on average and 5 at most."""
+    driver = Driver(1, room=1 << 16, on=False)
+    while driver.trie.leaves.room() < leaves + 1000:
+        driver.trie.leaves.grow()
+    driver.trie.grow()
+    keys = np.unique(np.random.default_rng(1).integers(0, 1 << 32, leaves + 1000, dtype=np.uint32))
+    np.random.default_rng(2).shuffle(keys)
+    for key in keys[:leaves].tolist():
+        driver.insert(key)
+    driver.trie.check()
+    stat = driver.trie.triestat()
+    assert driver.trie.root_bits() == root_bits
+    assert stat["Aver depth"] == pytest.approx(mean_depth, abs=0.015)
+    assert 3 <= int(stat["Max depth"]) <= 6  # type: ignore[arg-type]
+    assert driver.trie.state.var[TNODES] == pytest.approx(tnodes, rel=0.02)
