@@ -1,6 +1,6 @@
 """Speed of cache pricing: ns per touch, and the ratio to pycachesim's bulk call on the same addresses and hierarchy.
 
-The touches are a routing cache's: pairs of cold lines of random entries among hot lines of the packet path. Both sides simulate a
+The touches are a routing cache's: pairs of cold lines of random entries among the packet path's own. Both sides simulate a
 64 KB two-way L1 and a 1 MB 16-way L2 that is not exclusive (pycachesim knows no other), one CPU, LRU. Their hits and misses
 must be equal. Then the Opteron as it is: exclusive L2, large-page DTLB, one CPU and two coherent ones.
 
@@ -23,19 +23,19 @@ from sim.packet_path import make_path
 from sim.pricing import Pricing
 
 PACKETS = 20_000
-HOT, COLD = 12, 10  # touches a packet
+SLOT, SHARED, COLD = 5, 4, 10  # lines of a packet; with the slot's twice 24 touches
 ENTRIES = 250_000
 CHUNKS = 40
 ROUNDS = 8
 
 
 def addresses(rng: np.random.Generator) -> np.ndarray:
-    """Lines touched by PACKETS packets, in order: hot ones of a ring of 256 slots, then the key and head lines of entries."""
-    slot = np.arange(PACKETS)[:, None] % 256
-    hot = (1 << 14) + slot * 16 + np.arange(HOT)
+    """Lines touched by PACKETS packets, in order: a slot's lines, shared ones, entries' key and head lines, the slot's again."""
+    slot = (1 << 14) + np.arange(PACKETS)[:, None] % 256 * 16 + np.arange(SLOT)
+    shared = np.broadcast_to((1 << 13) + np.arange(SHARED), (PACKETS, SHARED))
     entry = rng.integers(0, ENTRIES, (PACKETS, COLD // 2))
     cold = np.stack([(1 << 20) + entry * 4 + 2, (1 << 20) + entry * 4], 2).reshape(PACKETS, COLD)
-    return np.concatenate([hot, cold], 1).reshape(-1)
+    return np.concatenate([slot, shared, cold, slot], 1).reshape(-1)
 
 
 def log_of(lines: np.ndarray) -> AccessLog:
@@ -110,7 +110,8 @@ def main() -> None:
     assert int(classes[2:8].sum()) == l1["MISS_count"]
     assert int(classes[2:4].sum()) == l2["HIT_count"]
     assert int(classes[4:8].sum()) == l2["MISS_count"]
-    print(f"{lines.size:,} touches, {classes[4:8].sum() / lines.size:.0%} from memory")
+    shares = [f"{classes[a:b].sum() / lines.size:.0%} {place}" for a, b, place in ((0, 2, "L1"), (2, 4, "L2"), (4, 8, "memory"))]
+    print(f"{lines.size:,} touches, {', '.join(shares)}")
     print(f"pycachesim, bulk load      {theirs / lines.size * 1e9:6.1f} ns per touch")
     print(f"same hierarchy, dstlab     {seconds / lines.size * 1e9:6.1f} ns per touch, {theirs / seconds:.1f} times faster")
     for cpus in (1, 2):
