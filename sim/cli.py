@@ -110,13 +110,16 @@ def check(spec: str, seed: int) -> None:
 
 @cli.command()
 @click.argument("scenario", metavar="NAME|FILE.toml")
-@click.option("--quick", is_flag=True, help="One tenth of the size, to see that it works.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="The seed; the scenario has a default.")
+@click.option(
+    "--rounds", type=click.IntRange(1), default=2, show_default=True, help="A refit changes what is simulated: repeat it."
+)
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
-def calibrate(scenario: str, quick: bool, quiet: bool) -> None:
-    """Fit the cost sheet's fitted constants again, and say how many were fitted to how many figures."""
+def calibrate(scenario: str, seed: int | None, rounds: int, quiet: bool) -> None:
+    """Fit the cost sheet's fitted constants again, and say how many were fitted to how many figures. Changes the sheet."""
     from sim.commands.check import calibrate_command
 
-    calibrate_command(scenario, quick, quiet)
+    calibrate_command(scenario, seed, rounds, quiet)
 
 
 def execute(arguments: Sequence[str]) -> int:

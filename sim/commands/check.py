@@ -8,6 +8,7 @@ from models.interface import FlowCache, World, make_params
 from sim.errors import UserError
 from sim.load import load_scenario
 from sim.structures import find_structure
+from sim.toml_input import looks_like_path
 
 
 def check_command(spec: str, seed: int) -> None:
@@ -31,13 +32,25 @@ def check_command(spec: str, seed: int) -> None:
     )
 
 
-def calibrate_command(name: str, quick: bool, quiet: bool) -> None:
-    """Fit the constants of a scenario's cost sheet again and print what came out."""
+def calibrate_command(name: str, seed: int | None, rounds: int, quiet: bool) -> None:
+    """Fit the constants of a scenario's cost sheet again, write them into the sheet and print what came out. Raises UserError."""
     scenario = load_scenario(name)
-    from sim.calibrate import calibrate
-    from sim.progress import make_display
+    from sim.calibrate import TRIE, VANILLA, calibrate
 
-    with make_display(quiet, len(scenario.row)) as display:
-        lines = calibrate(scenario, quick=quick, progress=display)
-    for line in lines:
-        click.echo(line)
+    missing = [row for row in (*VANILLA, TRIE) if row not in {row.name for row in scenario.row}]
+    if missing or scenario.published is None:
+        raise UserError(f"{name} cannot be fitted: it lacks the published rows {', '.join(missing or VANILLA)}; try olsson-2007")
+    if looks_like_path(scenario.costs):
+        raise UserError(f"{name} has a cost sheet of its own ({scenario.costs}); only sheets of the project are fitted")
+
+    def report(line: str) -> None:
+        if not quiet:
+            click.echo(line, err=True)
+
+    fit = calibrate(scenario, scenario.seed if seed is None else seed, rounds, report)
+    click.echo(f"cost sheet {scenario.costs}: {fit.constants} constants fitted to {fit.figures} figures")
+    click.echo(f"memory latency {fit.memory_ns:.1f} ns")
+    for function, cycles in fit.cycles.items():
+        click.echo(f"{function:34}{cycles:>9.1f} cycles a call")
+    for note in fit.notes:
+        click.echo(note)

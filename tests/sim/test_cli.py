@@ -198,6 +198,7 @@ def test_replay_at_a_rate(dstlab):
         (["check", "lruu"], "unknown structure 'lruu'; did you mean lru?"),
         (["check", "my_cache.py:Mien"], "did you mean Mine?"),
         (["calibrate", "olson-2007"], "did you mean olsson-2007?"),
+        (["calibrate", "mine.toml"], "it lacks the published rows rt_hash-32k-L40, rt_hash-32k-L4, unicache-L40; try olsson-2007"),
     ],
 )
 def test_bad_input_is_one_sentence_and_status_2(dstlab, arguments, wanted):
@@ -320,3 +321,18 @@ def test_show_anything_else(dstlab, name, wanted):
     status, out, _ = dstlab("show", name)
     assert status == 0
     assert wanted in out
+
+
+def test_calibrate_says_how_many_constants_were_fitted_to_how_many_figures(dstlab, monkeypatch):
+    from sim.calibrate import Fit
+
+    def fit(scenario, seed, rounds, report):
+        report(f"{scenario.name} {seed} {rounds}")
+        return Fit(cycles={"ip_rcv": 80.0}, memory_ns=61.5, constants=4, figures=9, notes=["held at 0"])
+
+    monkeypatch.setattr("sim.calibrate.calibrate", fit)
+    status, out, err = dstlab("calibrate", "olsson-2007", "--seed", "3", "--rounds", "1")
+    assert (status, err) == (0, "olsson-2007 3 1\n")
+    assert out.splitlines()[0] == "cost sheet linux-2.6.20: 4 constants fitted to 9 figures"
+    assert out.splitlines()[-1] == "held at 0"
+    assert dstlab("calibrate", "olsson-2007", "--quiet")[2] == ""
