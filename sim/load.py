@@ -25,7 +25,8 @@ COSTS = _HERE / "costs"
 
 T = TypeVar("T")
 
-EXPERIMENTS = ("forwarding",)
+EXPERIMENTS = ("forwarding", "fixed-rate")
+"""Kinds of experiment; sim/run.py says which function runs a row of each."""
 
 MOST_KPPS = 1_488_095.0
 """Smallest frames on a link of 1 Tbit/s; a larger figure was surely meant in packets per second."""

@@ -20,7 +20,11 @@ from sim.scenario import Scenario
 from sim.sweep import OnProgress, Task, run_tasks
 from sim.toml_input import find_named
 
-RUNNERS = {"forwarding": "sim.experiments.forwarding:run_row", "replay": "sim.experiments.forwarding:run_replay"}
+RUNNERS = {
+    "forwarding": "sim.experiments.forwarding:run_row",
+    "fixed-rate": "sim.experiments.fixed_rate:run_row",
+    "replay": "sim.experiments.forwarding:run_replay",
+}
 """Which function runs a row of each experiment (and of a replayed capture), as MODULE:FUNCTION. It is called as
 
     run_row(scenario, row, *, seed, quick, progress) -> RowResult

@@ -1,13 +1,15 @@
 """Scenarios: what a file may say, and the sentence for what it may not."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from sim.errors import UserError
-from sim.load import check_rows, load_scenario, scenario_names, sections, with_settings
+from sim.load import EXPERIMENTS, check_rows, load_scenario, scenario_names, sections, with_settings
+from sim.run import RUNNERS
 
 MINIMAL = """
 name = "mine"
@@ -193,3 +195,9 @@ def test_settings_reach_the_scenario_and_every_row_that_overrides(write):
 def test_a_bad_setting_is_refused(write, setting, wanted):
     with pytest.raises(UserError, match=re.escape(wanted)):
         with_settings(load_scenario(write()), (setting,))
+
+
+def test_every_experiment_has_a_runner():
+    for experiment in EXPERIMENTS:
+        module, _, function = RUNNERS[experiment].partition(":")
+        assert callable(getattr(import_module(module), function))
