@@ -28,7 +28,7 @@ class RouteRanges:
     """A table of prefixes with a route each. IPv4 only."""
 
     def __init__(self, prefix: I64, plen: I64, route: I64) -> None:
-        """int64[n] each: network addresses, prefix lengths 0..32, routes >= 0. Raises ValueError for host bits or double prefixes."""
+        """int64[n] each: network addresses, prefix lengths 0..32, routes >= 0. ValueError for host bits or double prefixes."""
         starts, routes = flatten(prefix, plen, route)
         self.state = RangeState(starts, routes, np.full(MEMO, -1, np.int64))
 

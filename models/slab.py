@@ -35,22 +35,47 @@ SLAB_RECORDS = 64 * 6
 """Most records that one slab_alloc or slab_free can write (a whole batch moved between array and slabs)."""
 
 
+SMALL = 256 << 10
+"""Regions of at most so many bytes share large pages: what boot allocates lies together."""
+STAGGER = 5 * PAGE
+"""Distance in cache sets between the starts of large regions, so that their first objects do not fight for one set."""
+
+
 class SimulatedMemory:
     """A map of the simulated memory: regions by name, handed out once and never overlapping."""
 
     def __init__(self, base: int = LARGE_PAGE) -> None:
         self._next = base
+        self._small = self._small_end = 0
+        self._large = 0
         self._starts: list[int] = []
+        self._sorted: list[tuple[int, int, str]] = []  # base, end, name, by base
         self.regions: list[tuple[str, int, int]] = []  # name, base, size in bytes
 
     def region(self, name: str, size: int) -> int:
-        """Base address of a new region of at least `size` bytes, aligned to a large page."""
+        """Base address of a new region of at least `size` bytes: page-aligned, small ones side by side in one large page."""
         if size < 1:
             raise ValueError(f"region {name} needs at least one byte, got {size}")
+        pages = -(-size // PAGE) * PAGE
+        if size <= SMALL:
+            if self._small + pages > self._small_end:
+                self._small = self._take(LARGE_PAGE)
+                self._small_end = self._small + LARGE_PAGE
+            base = self._small
+            self._small += pages
+        else:
+            shift = self._large * STAGGER % (1 << 20)
+            self._large += 1
+            base = self._take(pages + shift) + shift
+        at = bisect_right(self._starts, base)
+        self._starts.insert(at, base)
+        self._sorted.insert(at, (base, base + size, name))
+        self.regions.append((name, base, size))
+        return base
+
+    def _take(self, size: int) -> int:
         base = self._next
         self._next += -(-size // LARGE_PAGE) * LARGE_PAGE
-        self._starts.append(base)
-        self.regions.append((name, base, size))
         return base
 
     def owner(self, address: int) -> str | None:
@@ -58,8 +83,8 @@ class SimulatedMemory:
         at = bisect_right(self._starts, address) - 1
         if at < 0:
             return None
-        name, base, size = self.regions[at]
-        return name if address < base + size else None
+        _, end, name = self._sorted[at]
+        return name if address < end else None
 
 
 BASE, SIZE, PER_SLAB, FIRST, SLAB_BYTES, PAGES, LIMIT, BATCH, SLABS, PARTIAL, LIVE, SHARED, ARRAYS, FRESH = range(14)

@@ -1,0 +1,198 @@
+"""From a scenario's row to a box that is ready to run: structure, sources, FIB, memory, prices, each with its own random stream.
+
+Every random stream is keyed by the scenario's seed, the row's name and the component, so that rows do not depend on each other,
+on their order or on the number of workers. Rows with the same traffic see the same packets: a source is keyed by its traffic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from models.slow_path import SlowPath
+
+from models.interface import Context, FlowCache, World, make_params
+from models.rcu import Rcu
+from models.route_ranges import RouteRanges
+from models.slab import SimulatedMemory
+from sim.box import Box
+from sim.costs import CostSheet, load_costs, make_tariff
+from sim.load import Sections, sections
+from sim.machine import Machine, load_machine
+from sim.memory import latency_vector
+from sim.pricer import Pricer
+from sim.published import load_published
+from sim.scenario import Row, Scenario, Traffic
+from sim.structures import find_structure
+from traces.pktgen import Pktgen
+from traces.routes import RouteTable, default_routes, read_routes
+from traces.source import Source
+
+QUICK = 10
+"""`--quick` divides flows, tables and durations by this."""
+
+SCALED = ("rhash_entries", "gc_thresh", "gc_goal", "max_size", "capacity")
+"""Structure parameters that count entries: a quick run scales them, to a power of two where the whole value is one."""
+
+
+@dataclass
+class Assembly:
+    """Everything one row needs."""
+
+    box: Box
+    found: Sections
+    machine: Machine
+    sheet: CostSheet
+    parameters: dict[str, Any]  # effective, of the structure
+    notes: list[str]
+
+    @property
+    def structure(self) -> FlowCache:
+        return self.box.structure
+
+
+def stream(seed: int, *key: str) -> np.random.Generator:
+    """The random stream of one component. The key is hashed, so that streams of different keys are independent."""
+    digest = hashlib.sha256("/".join(key).encode()).digest()
+    words = [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4)]
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=tuple(words)))
+
+
+def quick_parameters(values: dict[str, Any]) -> dict[str, Any]:
+    """A structure's parameters at a tenth of the size."""
+    scaled = dict(values)
+    for name in SCALED:
+        value = values.get(name, 0)
+        if isinstance(value, int) and value > QUICK:
+            power = 1 << (max(1, value // QUICK).bit_length() - 1)
+            scaled[name] = power if value & (value - 1) == 0 else value // QUICK
+    return scaled
+
+
+def quick_sections(found: Sections) -> Sections:
+    """Traffic and durations at a tenth of the size."""
+    measure = found.measure
+    return Sections(
+        msgspec.structs.replace(found.traffic, flows=max(1, found.traffic.flows // QUICK)),
+        found.box,
+        msgspec.structs.replace(
+            measure,
+            fill_s=measure.fill_s / QUICK,
+            settle_s=measure.settle_s / QUICK,
+            window_s=measure.window_s / QUICK,
+            window_limit_s=measure.window_limit_s / QUICK,
+            series_s=measure.series_s / QUICK,
+        ),
+    )
+
+
+def make_sources(traffic: Traffic, seed: int) -> list[Source]:
+    """The packet generators of a row: senders alternate in time, each with its own source address and input interface."""
+    rate = traffic.offered_kpps * 1000.0 / traffic.senders
+    return [
+        Pktgen(
+            flows=traffic.flows,
+            flow_length=traffic.flow_length,
+            rate_pps=rate,
+            destination=traffic.destination,
+            source=f"192.168.{sender + 1}.1",
+            interface=2 * sender + 1,
+            start=traffic.start,
+            end_mark=traffic.end_mark,
+            packet_bytes=traffic.packet_bytes,
+            rng=stream(seed, "pktgen", str(traffic.flow_length), str(traffic.flows), traffic.destination, str(sender)),
+            start_ns=round(sender * 1e9 / (rate * traffic.senders)),
+        )
+        for sender in range(traffic.senders)
+    ]
+
+
+def make_table(scenario: Scenario, seed: int) -> RouteTable:
+    """The routing table: a user's file, or one generated from the seed."""
+    if scenario.fib.file is not None:
+        return read_routes(scenario.fib.file)
+    return default_routes(stream(seed, "routes"), scenario.fib.prefixes)
+
+
+def adjustment_factors(sheet: CostSheet, scenario: Scenario, row: Row, flow_length: int) -> dict[str, float]:
+    """Factors of a row's packet-path adjustment: the ratio of two published boots at the *other* flow length.
+
+    So no row is scaled by its own profile. Functions that one of the two profiles does not list stay as they are.
+    """
+    if row.adjust is None:
+        return {}
+    for adjustment in sheet.adjustment:
+        if adjustment.name == row.adjust:
+            break
+    else:
+        known = ", ".join(a.name for a in sheet.adjustment) or "none"
+        raise ValueError(f"row {row.name}: the cost sheet {sheet.name} has no adjustment {row.adjust!r}; it has: {known}")
+    if scenario.published is None:
+        raise ValueError(f"row {row.name}: adjust = {row.adjust!r} needs the scenario to name its published table")
+    rows = load_published(scenario.published)
+    others = sorted({found.flow_length for found in rows.values()} - {flow_length})
+    if len(others) != 1:
+        raise ValueError(f"row {row.name}: adjust needs exactly one other published flow length, found {others}")
+    dearer = rows[f"{others[0]}/{adjustment.numerator}"].profile
+    cheaper = rows[f"{others[0]}/{adjustment.denominator}"].profile
+    return {name: dearer[name] / cheaper[name] for name in adjustment.functions if name in dearer and name in cheaper}
+
+
+def assemble(scenario: Scenario, row: Row, seed: int, *, quick: bool = False, sources: list[Source] | None = None) -> Assembly:
+    """Build a row. ValueError in one sentence for what cannot work; nothing is simulated yet."""
+    found = sections(scenario, row)
+    parameters = dict(row.parameters)
+    if quick:
+        found = quick_sections(found)
+    cls = find_structure(row.structure)
+    params = make_params(cls, parameters)
+    effective = msgspec.to_builtins(params)
+    if quick:
+        effective = quick_parameters(effective)
+        params = make_params(cls, effective)
+    machine, sheet = load_machine(scenario.machine), load_costs(scenario.costs)
+    if sources is None:
+        sources = make_sources(found.traffic, seed)
+    cpus = len(sources)
+    if cpus > int(machine.cpus):
+        raise ValueError(f"{machine.name} has {int(machine.cpus)} CPUs, {cpus} senders need one each; set traffic.senders")
+    if 4 not in cls.families:
+        raise ValueError(f"{cls.name} does not serve IPv4")
+    world = World(SimulatedMemory(), Rcu(cpus, found.box.hz), stream(seed, row.name, "structure"), cpus, found.box.hz)
+    structure = cls(params, world)
+    table = make_table(scenario, seed)
+    route = np.arange(table.prefix.size, dtype=np.int64)
+    slow_path = SlowPath(world, table.prefix, table.plen, route, table.nexthop)
+    scale = adjustment_factors(sheet, scenario, row, found.traffic.flow_length)
+    memory_ns = sheet.memory_latency.ns if sheet.memory_latency is not None else None
+    tariff = make_tariff(sheet, structure, latency_vector(machine, memory_ns), resolve_path=found.box.resolve_path, scale=scale)
+    pricer = Pricer(machine, sheet, tariff, slow_path, world, found.box, cpus)
+    box = Box(structure, world, RouteRanges(table.prefix, table.plen, route), sources, found.box, pricer)
+    return Assembly(box, found, machine, sheet, effective, [])
+
+
+def lossfree_checksum(scenario: Scenario, row: Row, seed: int, *, quick: bool, packets: int = 65536) -> str:
+    """Checksum over (packet index, route) of the first packets of the row's traffic, replayed without loss on an empty structure.
+
+    Equal for all structures that answer correctly. Unpriced.
+    """
+    from models.access import make_log
+    from models.drive import drive
+    from models.flow import make_batch
+    from sim.account import SUM, account, make_ledger
+
+    assembly = assemble(scenario, row, seed, quick=quick)
+    box = assembly.box
+    ledger, log, batch = make_ledger(), make_log(1, 256, on=False), make_batch(256, box.sources[0].words)
+    for _ in range(packets // (256 * len(box.sources))):
+        for cpu, source in enumerate(box.sources):
+            if source.fill(batch) == 0:
+                continue
+            box.ranges.resolve(batch)
+            context = Context(int(batch.time[0]), cpu, log, box.world)
+            drive(box.structure, batch, context, lambda log, first, stop: None)
+            account(ledger, batch, log, 0, int(batch.packets[0]), context.now, context.now)
+    return f"{int(ledger.total[SUM]):08x}"

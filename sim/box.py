@@ -1,0 +1,305 @@
+"""The forwarding box: ports, CPUs, one structure, the FIB behind it and the clock.
+
+A priced run is a simpy simulation: one process for each sender (it hands its port a chunk of arrivals at a time) and one for each
+CPU (a softirq round of polls, then RCU callbacks, then timers), one event a poll. The work of a poll is done at its start, priced,
+and the clock moves on by the price, so polls of two CPUs are priced in the order in which they begin, on one coherent memory.
+Models net_rx_action (budget 300, device weight 64) and the e1000's poll, which first cleans up what was transmitted (2.6.20).
+
+An unpriced run (`pace`) feeds the same structure at a given rate without card, memory or cost: for filling tables and for
+reproducing measurements at a fixed rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import simpy
+
+from models.access import AccessLog, make_log
+from models.drive import Price, drive, drive_reclaim, drive_timer
+from models.flow import PacketBatch, make_batch
+from models.interface import Context, FlowCache, World
+from models.route_ranges import RouteRanges
+from sim.account import ERRORS, HITS, SLOWS, WORST, WRONG, account, make_ledger
+from sim.nic import Port
+from sim.pricer import Pricer
+from sim.scenario import Box as BoxSettings
+from traces.source import Source
+from traces.thin import thin
+
+LOG_ROOM = 1 << 14
+PACE_CHUNK = 1200
+PACE_ROUND = 300
+
+
+@dataclass(slots=True)
+class Totals:
+    """Packets since the box was made. offered = processed + dropped + queued; processed = hits + slow + errors."""
+
+    offered: int = 0
+    dropped: int = 0
+    processed: int = 0
+    queued: int = 0
+    hits: int = 0
+    slow: int = 0
+    errors: int = 0
+    wrong: int = 0
+
+    def minus(self, other: Totals) -> Totals:
+        """What was added since `other`."""
+        return Totals(*(getattr(self, name) - getattr(other, name) for name in self.__dataclass_fields__))
+
+
+@dataclass(slots=True)
+class _Cpu:
+    context: Context
+    port: Port
+    source: Source
+    free_at: int = 0  # ns, end of the work that an earlier phase began
+    wakes: Any = None  # simpy event: a sender has handed over arrivals
+    ended: bool = False  # the source has no more packets
+
+
+@dataclass(slots=True)
+class _Due:
+    name: str
+    period_ns: int
+    due: int  # ns
+
+
+def _ignore(log: AccessLog, first: int, stop: int) -> None:
+    """Price of an unpriced run."""
+
+
+@dataclass
+class Box:
+    """One structure under test with everything around it. `now` is the simulated time in ns."""
+
+    structure: FlowCache
+    world: World
+    ranges: RouteRanges
+    sources: list[Source]
+    settings: BoxSettings
+    pricer: Pricer
+    now: int = 0
+    longest_stall: int = 0  # ns, longest time between two polls' starts on one CPU
+    each_round: Callable[[int], None] | None = None  # called with the time at the end of every softirq round
+    ledger: Any = field(default_factory=make_ledger)
+
+    def __post_init__(self) -> None:
+        words = self.sources[0].words
+        self._log = make_log(LOG_ROOM, max(self.settings.poll, PACE_ROUND))
+        self._quiet = make_log(1, PACE_ROUND, on=False)
+        self._batch = make_batch(self.settings.poll, words)
+        self._chunk = make_batch(PACE_CHUNK, words)
+        self._cpus = [
+            _Cpu(Context(0, cpu, self._log, self.world), Port(self.settings.rx_ring, words), source)
+            for cpu, source in enumerate(self.sources)
+        ]
+        self._paced = Totals()
+        self._timers = [_Due(timer.name, timer.period_ns, timer.first_ns) for timer in self.structure.timers()]
+
+    # -- totals --------------------------------------------------------------------------------------------------------
+
+    def totals(self) -> Totals:
+        """Packets so far, over all ports and both kinds of run."""
+        found = Totals()
+        for cpu in self._cpus:
+            offered, dropped, _ = cpu.port.totals()
+            found.offered += offered
+            found.dropped += dropped
+            found.queued += cpu.port.queued
+        found.offered += self._paced.offered
+        found.dropped += self._paced.dropped
+        total = self.ledger.total
+        found.hits, found.slow, found.errors, found.wrong = (int(total[k]) for k in (HITS, SLOWS, ERRORS, WRONG))
+        found.processed = found.hits + found.slow + found.errors
+        return found
+
+    def reset_latency(self) -> None:
+        """Forget latencies and stalls of the warm-up; the counters stay."""
+        self.ledger.latency[:] = 0
+        self.ledger.total[WORST] = 0
+        self.longest_stall = 0
+
+    @property
+    def ended(self) -> bool:
+        """True when every source has ended and every ring is empty."""
+        return all(cpu.ended and cpu.port.queued == 0 and cpu.port.next_arrival() is None for cpu in self._cpus)
+
+    # -- priced --------------------------------------------------------------------------------------------------------
+
+    def run(self, until: int) -> None:
+        """Run priced until `until` (ns), or until every source has ended and its packets are through."""
+        env = simpy.Environment(initial_time=self.now)
+        for cpu in self._cpus:
+            cpu.wakes = env.event()
+            env.process(self._sender(env, cpu))
+            env.process(self._softirq(env, cpu))
+        if until > self.now:
+            env.run(until=until)
+        self.now = until
+
+    def _sender(self, env: simpy.Environment, cpu: _Cpu) -> Generator[simpy.Event, Any, None]:
+        """Hand the port its next chunk when the last packet of the one before has arrived."""
+        port = cpu.port
+        while True:
+            if port.next_arrival() is None:
+                if not self._next_chunk(cpu, port.chunk):
+                    cpu.wakes.succeed()
+                    return
+                port.begin_chunk()
+                cpu.wakes.succeed()
+                cpu.wakes = env.event()
+            last = int(port.chunk.time[port.chunk.packets[0] - 1])
+            if last > env.now:
+                yield env.timeout(last - env.now)
+            port.receive(int(env.now))
+
+    def _next_chunk(self, cpu: _Cpu, chunk: PacketBatch) -> bool:
+        if not cpu.ended and cpu.source.fill(chunk) == 0:
+            cpu.ended = True
+        if cpu.ended:
+            chunk.packets[0] = 0
+            return False
+        self.ranges.resolve(chunk)
+        return True
+
+    def _softirq(self, env: simpy.Environment, cpu: _Cpu) -> Generator[simpy.Event, Any, None]:
+        """net_rx_action over and over: polls until the budget is used or the ring is empty, then RCU callbacks and timers."""
+        settings = self.settings
+        if cpu.free_at > env.now:
+            yield env.timeout(cpu.free_at - env.now)
+        started = int(env.now)
+        while True:
+            cpu.port.receive(int(env.now))
+            if cpu.port.queued == 0:
+                arrival = cpu.port.next_arrival()
+                if arrival is not None:
+                    yield env.timeout(max(0, arrival - int(env.now)))
+                elif cpu.ended:
+                    return
+                else:
+                    yield cpu.wakes
+                started = int(env.now)
+                continue
+            used = 0
+            while used < settings.budget:
+                now = int(env.now)
+                self.longest_stall = max(self.longest_stall, now - started)
+                started = now
+                cpu.port.receive(now)
+                n = cpu.port.poll(self._batch, min(settings.poll, settings.budget - used))
+                if n == 0:
+                    break
+                cpu.free_at = now + self._poll(cpu, now)
+                yield env.timeout(cpu.free_at - now)
+                used += n
+            now = int(env.now)
+            cpu.free_at = now + self._after_round(cpu, now)
+            if self.each_round is not None:
+                self.each_round(cpu.free_at)
+            if cpu.free_at > now:
+                yield env.timeout(cpu.free_at - now)
+
+    def _poll(self, cpu: _Cpu, now: int) -> int:
+        """The work of one poll; returns its price in ns."""
+        context, batch, pricer = cpu.context, self._batch, self.pricer
+        context.now, context.log = now, self._log
+        begun = now + pricer.begin_poll(context.cpu, batch)
+        spent = begun
+
+        def price(log: AccessLog, first: int, stop: int) -> None:
+            nonlocal spent
+            end = spent + pricer.packets(context.cpu, batch, log, first, stop)
+            if stop > first:
+                account(self.ledger, batch, log, first, stop, spent, end)
+            spent = end
+
+        drive(self.structure, batch, context, price)
+        return spent - now
+
+    def _after_round(self, cpu: _Cpu, now: int) -> int:
+        """RCU callbacks, and on CPU 0 the timers that are due; returns the price in ns."""
+        context = cpu.context
+        context.now, context.log = now, self._log
+        spent = 0
+
+        def price(log: AccessLog, first: int, stop: int) -> None:
+            nonlocal spent
+            spent += self.pricer.records(context.cpu, log)
+
+        self._housekeeping(context, now, price)
+        return spent
+
+    def _housekeeping(self, context: Context, now: int, price: Price) -> None:
+        drive_reclaim(self.structure, context, price)
+        if context.cpu == 0:
+            for timer in self._timers:
+                if now >= timer.due:
+                    timer.due += timer.period_ns * ((now - timer.due) // timer.period_ns + 1)
+                    drive_timer(self.structure, timer.name, context, price)
+
+    # -- unpriced ------------------------------------------------------------------------------------------------------
+
+    def pace(self, until: int, keep: float, rng: np.random.Generator) -> None:
+        """Run unpriced until `until` (ns): of what the sources send a share `keep` reaches the structure, the rest is dropped.
+
+        Which packets are dropped is drawn uniformly: tail drop at a full ring does not look at flows.
+        """
+        while self.now < until:
+            reached = until
+            for cpu in self._cpus:
+                reached = min(reached, self._pace_chunk(cpu, keep, rng))
+            if all(cpu.ended for cpu in self._cpus):
+                reached = until
+            self.now = max(self.now, reached)
+        for cpu in self._cpus:
+            cpu.free_at = self.now
+
+    def _pace_chunk(self, cpu: _Cpu, keep: float, rng: np.random.Generator) -> int:
+        """Feed one chunk of one CPU's source; returns the time of its last packet."""
+        chunk = self._chunk
+        self._drain(cpu)
+        if not self._next_chunk(cpu, chunk):
+            return 1 << 62
+        offered = int(chunk.packets[0])
+        last = int(chunk.time[offered - 1])
+        if keep < 1.0:
+            thin(chunk, keep, rng)
+        kept = int(chunk.packets[0])
+        self._paced.offered += offered
+        self._paced.dropped += offered - kept
+        self._feed(cpu, chunk, kept)
+        return last
+
+    def _drain(self, cpu: _Cpu) -> None:
+        """Put what waits in the ring and in the port's chunk through unpriced, so that no packet is lost between two phases."""
+        port = cpu.port
+        while port.queued or port.next_arrival() is not None:
+            arrival = port.next_arrival()
+            if port.queued == 0 and arrival is not None:
+                port.receive(arrival)
+            n = port.poll(self._chunk, PACE_ROUND)
+            self._feed(cpu, self._chunk, n)
+
+    def _feed(self, cpu: _Cpu, chunk: PacketBatch, packets: int) -> None:
+        context, log = cpu.context, self._quiet
+        context.log = log
+        for first in range(0, packets, PACE_ROUND):
+            stop = min(first + PACE_ROUND, packets)
+            part = PacketBatch(
+                packets=np.array([stop - first]),
+                time=chunk.time[first:stop],
+                key=chunk.key[first:stop],
+                length=chunk.length[first:stop],
+                flags=chunk.flags[first:stop],
+                route=chunk.route[first:stop],
+            )
+            context.now = int(part.time[-1])
+            drive(self.structure, part, context, _ignore)
+            account(self.ledger, part, log, 0, stop - first, context.now, context.now)
+            self._housekeeping(context, context.now, _ignore)

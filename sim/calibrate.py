@@ -1,0 +1,204 @@
+"""Calibration: fits the constants of a cost sheet that its file marks as fitted, and says to how many figures.
+
+What is fitted to what, for `olsson-2007`:
+
+- memory latency and the instruction cycles of ip_route_input: two constants, to ip_route_input's cycles per packet in the profiles of
+  rt_hash 32k at lengths 40 and 4; the instruction cycles stay between LEAST_LOOKUP and MOST_LOOKUP, the latency takes the rest;
+- instruction cycles of every other function that these two profiles list: one constant each, to one or two figures each; what
+  a function's simulated touches already cost is taken off, and nothing goes below 0;
+- other_per_packet and other_slow_path: what the two profiles do not list, as a line in the slow share through both totals;
+- the functions of unicache's lookup: one constant each, to the profile of unicache at length 40.
+
+Figures are compared at the published share of the slow path: mean costs of hits and of slow-path packets as simulated, weighted with
+the published share. The box runs closed-loop with the present sheet, so a refit is repeated until it no longer moves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from models.functions import number
+from sim.assemble import Assembly, assemble
+from sim.costs import UNIT, CostSheet, load_costs
+from sim.experiments.forwarding import Window, warm_up
+from sim.load import COSTS
+from sim.memory import MEMORY
+from sim.published import PublishedRow, published_row
+from sim.scenario import Row, Scenario
+
+VANILLA = ("rt_hash-32k-L40", "rt_hash-32k-L4")
+TRIE = "unicache-L40"
+LATENCY_ON = "ip_route_input"
+LEAST_LOOKUP, MOST_LOOKUP = 20.0, 160.0
+TRIE_LOOKUP = (
+    "trie_lookup", "tkey_extract_bits", "tkey_equals", "unicache_tcp_establish", "match_pktgen", "unicache_garbage_collect_active",
+)  # fmt: skip
+OTHERS = ("other_per_packet", "other_slow_path")
+
+
+@dataclass
+class Measured:
+    """One simulated row and the published one, at the published share of the slow path."""
+
+    row: Row
+    published: PublishedRow
+    assembly: Assembly
+    window: Window
+
+    def __post_init__(self) -> None:
+        added, share = self.window.added, self.published.figures["slow_share"]
+        bill = self.assembly.box.pricer.bill
+        weights = ((1 - share) / max(1, added.hits), share / max(1, added.slow))
+        self.touches = weights[0] * bill.touches[0] + weights[1] * bill.touches[1]  # per packet, float[functions, classes]
+        tariff = self.assembly.box.pricer.tariff
+        # Calls by plane are not kept; what instructions cost by plane gives them back.
+        stall = (bill.touches * tariff.latency).sum(axis=2)
+        instructions = weights[0] * (bill.cycles[0] - stall[0]) + weights[1] * (bill.cycles[1] - stall[1])
+        each = np.where(tariff.cycles > 0, tariff.cycles, 1)
+        by_cycles = instructions / each
+        all_calls = bill.calls / UNIT / max(1, added.hits + added.slow)
+        self.calls = np.where(tariff.cycles > 0, by_cycles, all_calls)  # per packet
+
+    def stall(self, function: int, latency: np.ndarray) -> float:
+        """Cycles per packet that the touches of a function cost."""
+        return float(self.touches[function] @ latency) / UNIT
+
+
+@dataclass
+class Fit:
+    """What a calibration found."""
+
+    cycles: dict[str, float] = field(default_factory=dict)  # function -> instruction cycles of one call
+    memory_ns: float = 0.0
+    constants: int = 0
+    figures: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def measure(scenario: Scenario, name: str, seed: int, report: Callable[[str], None]) -> Measured:
+    """Simulate one row of the scenario to the end of its window."""
+    row = next(row for row in scenario.row if row.name == name)
+    assert scenario.published is not None
+    assert row.published is not None
+    assembly = assemble(scenario, row, seed)
+    window, _ = warm_up(assembly, row, seed, lambda phase, done: None)
+    report(f"{name}: {window.added.processed} packets")
+    return Measured(row, published_row(scenario.published, row.published, name), assembly, window)
+
+
+def _memory_column(latency: np.ndarray, ns: float, assembly: Assembly) -> np.ndarray:
+    changed: np.ndarray = latency.copy()
+    changed[2 * MEMORY : 2 * MEMORY + 2] = assembly.machine.cycles(ns)
+    return changed
+
+
+def fit_latency(rows: list[Measured], fit: Fit) -> None:
+    """Memory latency and the instructions of ip_route_input, to that function in both profiles."""
+    f = number(LATENCY_ON)
+    lines, rest, calls, wanted = [], [], [], []
+    for found in rows:
+        latency = found.assembly.box.pricer.tariff.latency.copy()
+        latency[2 * MEMORY : 2 * MEMORY + 2] = 0
+        lines.append(float(found.touches[f, 2 * MEMORY : 2 * MEMORY + 2].sum()))
+        rest.append(found.stall(f, latency))
+        calls.append(float(found.calls[f]))
+        wanted.append(found.published.profile[LATENCY_ON])
+    a = np.array([lines, calls]).T
+    b = np.array(wanted) - np.array(rest)
+    scale = 1 / np.array(wanted)  # relative errors count
+    (per_line, own), *_ = np.linalg.lstsq(a * scale[:, None], b * scale, rcond=None)
+    held = float(np.clip(own, LEAST_LOOKUP, MOST_LOOKUP))
+    if held != own:
+        fit.notes.append(
+            f"{LATENCY_ON}: instruction cycles would be {own:.0f}, held at {held:.0f}; the latency is fitted to the rest"
+        )
+        rest_b = (b - held * np.array(calls)) * scale
+        rest_a = np.array(lines) * scale
+        per_line = float(rest_a @ rest_b / (rest_a @ rest_a))
+    fit.memory_ns = round(float(per_line) / int(rows[0].assembly.machine.clock_hz) * 1e9, 1)
+    fit.cycles[LATENCY_ON] = round(held, 1)
+    fit.constants += 2
+    fit.figures += 2
+
+
+def fit_functions(rows: list[Measured], names: list[str], most: float | None, fit: Fit) -> None:
+    """Instruction cycles of each function, least squares over the rows that list it."""
+    for name in names:
+        f = number(name)
+        over, under, listed = 0.0, 0.0, 0
+        for found in rows:
+            if name not in found.published.profile or found.calls[f] <= 0:
+                continue
+            latency = _memory_column(found.assembly.box.pricer.tariff.latency, fit.memory_ns, found.assembly)
+            target = found.published.profile[name]
+            over += (target - found.stall(f, latency)) * found.calls[f] / target**2
+            under += found.calls[f] ** 2 / target**2
+            listed += 1
+        if not listed:
+            continue
+        own = over / under
+        held = max(0.0, own) if most is None else float(np.clip(own, 0.0, most))
+        if held != own:
+            fit.notes.append(f"{name}: instruction cycles would be {own:.0f}, held at {held:.0f}")
+        fit.cycles[name] = round(float(held), 1)
+        fit.constants += 1
+        fit.figures += listed
+
+
+def fit_others(rows: list[Measured], sheet: CostSheet, fit: Fit) -> None:
+    """What the profiles do not list, as a line in the slow share through the totals of both rows."""
+    known = {entry.name: entry.cycles for entry in sheet.function} | fit.cycles
+    shares, missing = [], []
+    for found in rows:
+        box = found.assembly.box
+        latency = _memory_column(box.pricer.tariff.latency, fit.memory_ns, found.assembly)
+        simulated = sum(found.stall(f, latency) for f in range(found.touches.shape[0]))
+        simulated += sum(known[name] * found.calls[number(name)] for name in known if name not in OTHERS)
+        total = len(box.sources) * int(found.assembly.machine.clock_hz) / (found.published.figures["total_kpps"] * 1000)
+        shares.append(found.published.figures["slow_share"])
+        missing.append(total - simulated)
+    per_slow = (missing[1] - missing[0]) / (shares[1] - shares[0])
+    fit.cycles["other_slow_path"] = round(max(0.0, float(per_slow)), 1)
+    fit.cycles["other_per_packet"] = round(max(0.0, float(missing[0] - per_slow * shares[0])), 1)
+    if min(per_slow, missing[0] - per_slow * shares[0]) < 0:
+        fit.notes.append(f"what is not listed would be {missing[0] - per_slow * shares[0]:.0f} + {per_slow:.0f} s; held at 0")
+    fit.constants += 2
+    fit.figures += 2
+
+
+def calibrate(scenario: Scenario, seed: int, rounds: int = 2, report: Callable[[str], None] = print) -> Fit:
+    """Refit a scenario's sheet and write it. Returns what was fitted in the last round."""
+    path = COSTS / f"{scenario.costs}.toml"
+    fit = Fit()
+    for turn in range(rounds):
+        sheet = load_costs(scenario.costs)
+        fit = Fit()
+        rows = [measure(scenario, name, seed, report) for name in VANILLA]
+        fit_latency(rows, fit)
+        fitted = [
+            e.name for e in sheet.function if e.source.startswith("fitted") and e.name not in (LATENCY_ON, *OTHERS, *TRIE_LOOKUP)
+        ]
+        fit_functions(rows, fitted, None, fit)
+        fit_others(rows, sheet, fit)
+        trie = measure(scenario, TRIE, seed, report)
+        fit_functions([trie], list(TRIE_LOOKUP), MOST_LOOKUP, fit)
+        write_sheet(path, fit)
+        report(f"round {turn + 1}: memory {fit.memory_ns:.1f} ns, {fit.constants} constants fitted to {fit.figures} figures")
+    return fit
+
+
+def write_sheet(path: Path, fit: Fit) -> None:
+    """Put fitted cycles and latency in place of those in the file; all else in it stays as it is."""
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"(\[memory_latency\]\nns = )[0-9.]+", rf"\g<1>{fit.memory_ns}", text)
+    for name, cycles in fit.cycles.items():
+        text, n = re.subn(rf'(name = "{re.escape(name)}"\ncycles = )[0-9.]+', rf"\g<1>{cycles}", text)
+        assert n == 1, f"{path}: {name} stands {n} times"
+    partial = path.with_suffix(".tmp")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
