@@ -225,6 +225,18 @@ def test_too_much_under_way_is_refused():
         arrived(prices, 1)
 
 
+def test_what_nobody_completes_is_completed_before_it_is_forgotten():
+    prices = pricing(1)
+    log, slow = make_log(1, 512), make_log(1, 1)
+    for n in range(1, 11):
+        arrived(prices, 512)
+        begin_batch(log, 512)
+        log.answer[:] = 1
+        prices.poll(log, slow, 0, 0, 512, 512)
+        assert prices.untransmitted(0) == min(512 * n, 4096)
+    assert len(free_slots(prices.path)) + 4096 == prices.path.var[SLOTS_MADE]
+
+
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
