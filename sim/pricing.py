@@ -8,6 +8,8 @@ the memory model is compiled in one place, and its state stays in registers and 
 Counts land in Memory.counts; turning them into cycles is the cost sheet's affair.
 """
 
+import numpy as np
+
 from models.access import (
     DMA,
     DROPPED,
@@ -62,6 +64,8 @@ from sim.packet_path import (
 RX_IRQ = number("e1000_clean_rx_irq")
 TX_IRQ = number("e1000_clean_tx_irq")
 RX_DESC, RX_BUFFER, TX_DESC = 0, 2, 6
+
+_NOTHING = np.zeros(0, np.int32)
 
 CLOSED, LOOKED_UP, ROUTED = 0, 1, 2
 """How much of the open packet is priced: nothing; its receive rows; its slow path too."""
@@ -184,7 +188,7 @@ def _price_records(mem: Memory, log: AccessLog, cpu: int) -> int:
     return i64(log.head[USED])
 
 
-@kernel
+@inlined
 def _arrive(mem: Memory, path: PacketPath, length: I32, cpu: int, packets: int) -> None:
     for i in range(packets):
         position = path.cpu[cpu, RX_WRITTEN]
@@ -199,8 +203,8 @@ def _arrive(mem: Memory, path: PacketPath, length: I32, cpu: int, packets: int) 
                 device_write(mem, (address >> LINE_SHIFT) + j, RX_IRQ)
 
 
-@kernel
-def _complete(mem: Memory, path: PacketPath, cpu: int, ring: int, packets: int) -> int:
+@inlined
+def _complete(mem: Memory, path: PacketPath, cpu: int, ring: int, packets: int) -> None:
     base = path.object[TX_DESC, BASE] + ring * path.object[TX_DESC, PER_CPU]
     first = path.cpu[ring, TX_DONE]
     for position in range(first, first + packets):
@@ -212,7 +216,12 @@ def _complete(mem: Memory, path: PacketPath, cpu: int, ring: int, packets: int) 
         give_slot(path, cpu, slot)
     path.cpu[ring, TX_DONE] = first + packets
     _price(mem, cpu, path.todo, n)
-    return n
+
+
+@kernel
+def _begin_poll(mem: Memory, path: PacketPath, length: I32, cpu: int, ring: int, completed: int, packets: int) -> None:
+    _complete(mem, path, cpu, ring, completed)
+    _arrive(mem, path, length, cpu, packets)
 
 
 class Pricing:
@@ -224,10 +233,17 @@ class Pricing:
 
     def arrive(self, batch: PacketBatch, cpu: int) -> None:
         """The card has written descriptors and frames of a batch that CPU `cpu` is about to poll: all caches lose those lines."""
+        self.begin_poll(batch, cpu, cpu, 0)
+
+    def begin_poll(self, batch: PacketBatch, cpu: int, ring: int, most: int) -> int:
+        """`complete` and `arrive` in one call, which is cheaper. Returns how many packets were completed."""
         packets = int(batch.packets[0])
         if self.path.cpu[cpu, RX_WRITTEN] + packets - self.path.cpu[cpu, RX_NEXT] > RECENT:
             raise ValueError(f"CPU {cpu} has more than {RECENT} packets written and not yet priced")
-        _arrive(self.memory, self.path, batch.length, cpu, packets)
+        completed = min(most, self.untransmitted(ring))
+        self.path = with_room(self.path, completed * int(self.path.row.shape[0]))
+        _begin_poll(self.memory, self.path, batch.length, cpu, ring, completed, packets)
+        return completed
 
     def poll(self, log: AccessLog, slow: AccessLog, cpu: int, first: int, stop: int, packets: int) -> int:
         """Price packets [first, stop) of a batch of `packets`, and what the log holds of the open packet `stop`.
@@ -255,7 +271,7 @@ class Pricing:
         """CPU `cpu` cleans up the oldest `packets`, or as many as there are, of what CPU `ring` transmitted; returns how many."""
         packets = min(packets, self.untransmitted(ring))
         self.path = with_room(self.path, packets * int(self.path.row.shape[0]))
-        _complete(self.memory, self.path, cpu, ring, packets)
+        _begin_poll(self.memory, self.path, _NOTHING, cpu, ring, packets, 0)
         return packets
 
 
