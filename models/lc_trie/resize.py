@@ -50,6 +50,7 @@ from models.lc_trie.nodes import (
     tnode_ref,
 )
 
+EXTRACT = number("tkey_extract_bits")
 RESIZE = number("resize")
 INFLATE_FUNCTION = number("inflate")
 HALVE_FUNCTION = number("halve")
@@ -220,6 +221,7 @@ def _inflate(trie: TrieState, log: AccessLog, frame: int) -> int:
         ref = child_at(trie, old, at)
         if ref != 0:
             if not is_full(trie, old, ref):
+                call(log, EXTRACT, 1)
                 touch(log, READ, INFLATE_FUNCTION, _address(trie, ref))
                 _move(trie, log, INFLATE_FUNCTION, new, 2 * at + _next_bit(trie, ref, below), ref)
             else:

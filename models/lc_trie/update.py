@@ -43,12 +43,11 @@ from models.lc_trie.nodes import (
     slot_address,
     tnode_ref,
 )
-from models.lc_trie.resize import RESIZE, STEP_RECORDS, push, run, wants_resize
+from models.lc_trie.resize import EXTRACT, RESIZE, STEP_RECORDS, push, run, wants_resize
 
 TRIE_INSERT = number("trie_insert")
 TRIE_REMOVE = number("trie_remove")
 TRIE_REBALANCE = number("trie_rebalance")
-EXTRACT = number("tkey_extract_bits")
 
 IDLE = -1
 """var[UP] when no rebalance is in progress."""
@@ -121,6 +120,8 @@ def _rebalance(trie: TrieState, log: AccessLog) -> int:
             parent = i64(trie.node[n, PARENT])
             call(log, RESIZE, 1)
             touch(log, READ, RESIZE, header_address(trie, n))
+            if parent != NIL:
+                call(log, EXTRACT, 1)  # the slot in the parent
             if not wants_resize(trie, n):
                 if parent != NIL:
                     touch(log, WRITE, TRIE_REBALANCE, slot_address(trie, parent, _slot_in(trie, parent, n)))
@@ -161,14 +162,14 @@ def _store_result(trie: TrieState, log: AccessLog) -> None:
 
 
 @kernel
-def _hang(trie: TrieState, log: AccessLog, parent: int, slot: int, ref: int, was_full: bool) -> None:
-    """Store a reference below a tnode, or at the root. One record."""
+def _hang(trie: TrieState, log: AccessLog, parent: int, slot: int, ref: int) -> None:
+    """Store a reference below a tnode in place of one that is not full, or at the root. One record."""
     if parent == NIL:
         trie.var[ROOT] = ref
         if is_tnode(ref):
             trie.node[index_of(ref), PARENT] = NIL
     else:
-        put_child(trie, parent, slot, ref, was_full)
+        put_child(trie, parent, slot, ref, False)
         touch(log, WRITE, TRIE_INSERT, slot_address(trie, parent, slot))
 
 
@@ -206,7 +207,7 @@ def insert(trie: TrieState, log: AccessLog, cpu: int, leaf: int) -> int:
     touch(log, WRITE, TRIE_INSERT, leaf_address(trie, leaf))
     trie.var[LEAVES] += 1
     if ref == 0:
-        _hang(trie, log, parent, slot, leaf_ref(leaf), False)
+        _hang(trie, log, parent, slot, leaf_ref(leaf))
     else:
         if is_leaf(ref):
             other = index_of(ref)
@@ -214,11 +215,11 @@ def insert(trie: TrieState, log: AccessLog, cpu: int, leaf: int) -> int:
             fork = mismatch(trie.leaf, leaf, trie.leaf, other, pos, i64(32 * trie.var[WORDS]))
         n = new_tnode(trie, log, fork, 1, parent)
         copy_prefix(trie.prefix, n, trie.leaf, leaf, fork, trie.var[WORDS])
+        call(log, EXTRACT, 1)
         side = extract(trie.leaf, leaf, fork, 1)
         put_child(trie, n, side, leaf_ref(leaf), False)
-        was_full = parent != NIL and is_full(trie, parent, ref)
         put_child(trie, n, 1 - side, ref, False)
-        _hang(trie, log, parent, slot, tnode_ref(n), was_full)
+        _hang(trie, log, parent, slot, tnode_ref(n))  # what was there skips bits or is a leaf: it never counted as full
         if parent == NIL:
             parent = n
     call(log, TRIE_REBALANCE, 1)

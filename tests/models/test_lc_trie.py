@@ -30,6 +30,7 @@ from models.lc_trie import (
     remove,
     slot_address,
 )
+from models.lc_trie.nodes import NEXT_NODE, NEXT_SLOT, WANT_NODES, WANT_SLOTS
 from models.slab import SimulatedMemory, slab_alloc, slab_free, slab_room
 
 SLAB_ROOM = 64 * 6
@@ -300,6 +301,62 @@ def test_bits_of_long_keys(a: int, b: int, pos: int, bits: int) -> None:
     assert extract(rows, 0, pos, bits) == (a >> (96 - pos - bits)) & ((1 << bits) - 1)
     differs = next((p for p in range(pos, pos + bits) if (a ^ b) >> (95 - p) & 1), pos + bits)
     assert mismatch(rows, 0, rows, 1, pos, pos + bits) == differs
+
+
+def test_every_field_of_a_long_key() -> None:
+    key = 0x9E3779B97F4A7C15F39CC060
+    row = np.array([[(key >> s) & 0xFFFFFFFF for s in (64, 32, 0)]], np.uint32)
+    for pos in range(96):
+        for bits in range(1, min(24, 96 - pos) + 1):
+            assert extract(row, 0, pos, bits) == (key >> (96 - pos - bits)) & ((1 << bits) - 1)
+
+
+def test_halving_resizes_the_tnodes_it_makes() -> None:
+    """Sparse leaves make the root wide; once they go, two crowded neighbours are left, and their new parent inflates at once."""
+    for first in range(0, 16, 2):
+        driver, oracle = Driver(1), TrieOracle(32)
+        crowd = [(first + side) << 28 | k << 25 for side in (0, 1) for k in range(8)]
+        others = [p << 28 | k << 27 for p in range(16) if p // 2 != first // 2 for k in (0, 1)]
+        for key in others + crowd:
+            driver.insert(key)
+            oracle.insert(key)
+        for key in others:
+            driver.remove(key)
+            oracle.remove(key)
+            assert driver.shape() == oracle.shape()
+        driver.trie.check()
+
+
+def test_records_do_not_depend_on_when_the_pools_grow() -> None:
+    """A pool that grows by what is asked for, no more, stops nearly every doubling in its middle."""
+    stingy, large = Driver(1, room=4), Driver(1, room=1 << 12)
+
+    def grow() -> None:
+        s = stingy.trie.state
+        nodes, slots = int(s.var[NEXT_NODE] + s.var[WANT_NODES]), int(s.var[NEXT_SLOT] + s.var[WANT_SLOTS])
+        node, prefix, child = np.zeros((nodes, 8), np.int32), np.zeros((nodes, 1), np.uint32), np.zeros(slots, np.int32)
+        for new, old in ((node, s.node), (prefix, s.prefix), (child, s.child)):
+            kept = min(len(new), len(old))
+            new[:kept] = old[:kept]
+        leaf = np.zeros((stingy.trie.leaves.room(), 1), np.uint32)
+        leaf[: len(s.leaf)] = s.leaf
+        s.var[[WANT_NODES, WANT_SLOTS]] = 0
+        stingy.trie.state = s._replace(node=node, prefix=prefix, child=child, leaf=leaf)
+
+    stingy.trie.grow = grow  # type: ignore[method-assign]
+    rng = np.random.default_rng(9)
+    # Dense runs below each of 32 prefixes: full children that are split when the root doubles.
+    keys = [p << 27 | k << 21 for p in range(32) for k in range(16 if compiled() else 8)]
+    keys.sort(key=lambda k: (k >> 21) % 64)
+    gone = [keys[i] for i in rng.permutation(len(keys))[: len(keys) * 3 // 4]]
+    for driver in (stingy, large):
+        for key in keys:
+            driver.insert(key)
+        for key in gone:
+            driver.remove(key)
+        driver.drain()
+    assert stingy.records == large.records
+    assert stingy.returns[NEED_POOL] > large.returns[NEED_POOL]
 
 
 def test_triestat_of_a_trie_drawn_by_hand() -> None:
