@@ -8,8 +8,8 @@ import numpy as np
 
 from models.kernel import I64, NIL, U32
 from models.lc_trie import nodes, survey
+from models.lc_trie.moves import FRAME
 from models.lc_trie.nodes import HEADER, MOST_BITS, POINTER, TrieState
-from models.lc_trie.resize import FRAME
 from models.lc_trie.update import IDLE
 from models.slab import BASE, FIRST, PAGE, PER_SLAB, SIZE, SLAB_BYTES, STRUCT_PAGE, SimulatedMemory, SlabCache
 
@@ -65,7 +65,7 @@ class LcTrie:
             ("", inflate_threshold, halve_threshold),
             ("_root", inflate_threshold_root, halve_threshold_root),
         ):
-            # After a doubling the filling is at least half the inflate threshold less the full children; above it nothing settles.
+            # A tnode that has just doubled must not be due to halve.
             if not 0 < halve <= inflate <= 100:
                 raise ValueError(f"need 0 < halve_threshold{what} <= inflate_threshold{what} <= 100, got {halve} and {inflate}")
         per_slab, first, slab_bytes = slab_geometry(leaf_size)

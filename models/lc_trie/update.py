@@ -12,6 +12,7 @@ from models.functions import number
 from models.interface import NEED_LOG, NEED_NOTHING, NEED_POOL
 from models.kernel import NIL, U32, i64, kernel
 from models.lc_trie.bits import copy_prefix, extract, mismatch
+from models.lc_trie.moves import EXTRACT, RESIZE, STEP_RECORDS, push
 from models.lc_trie.nodes import (
     BITS,
     CPU,
@@ -43,7 +44,7 @@ from models.lc_trie.nodes import (
     slot_address,
     tnode_ref,
 )
-from models.lc_trie.resize import EXTRACT, RESIZE, STEP_RECORDS, push, run, wants_resize
+from models.lc_trie.resize import run, wants_resize
 
 TRIE_INSERT = number("trie_insert")
 TRIE_REMOVE = number("trie_remove")

@@ -9,8 +9,8 @@ from models.access import WRITE, AccessLog, call, room, touch, touch_range
 from models.functions import number
 from models.interface import NEED_COLLECT, NEED_LOG, NEED_NOTHING, NEED_POOL
 from models.kernel import NIL, i64, kernel
+from models.lc_trie.moves import EXTRACT
 from models.lc_trie.nodes import LEAVES, TrieState, leaf_address
-from models.lc_trie.resize import EXTRACT
 from models.lc_trie.update import insert as trie_insert
 from models.slab import SLAB_RECORDS, SlabState, object_address, slab_alloc, slab_room
 from models.unicache.lookup import HASH_CODE

@@ -9,8 +9,8 @@ once to make the key and once a tnode.
 from models.access import ON, READ, WRITE, AccessLog, call, touch
 from models.functions import number
 from models.kernel import NIL, i64, kernel
+from models.lc_trie.moves import EXTRACT
 from models.lc_trie.nodes import TrieState, leaf_address
-from models.lc_trie.resize import EXTRACT
 from models.lc_trie.update import descend, equals
 from models.unicache.state import AT_KEY, AT_REFCNT, AT_STATE, LASTUSE, ROUTE, UnicacheState, entry_address
 

@@ -27,8 +27,8 @@ class UnicacheParams:
         True, "remove a flow at TCP FIN or RST or the generator's end mark", "", f"{_README}; the mark is inferred"
     )
     max_root_bits: int = param(19, "bits of the largest tnode; 0: no bound", "bits", "i386, 2.6.20: pages of order 10 at most")
-    inflate_threshold: int = param(50, "filling at which a tnode doubles", "%", "net/ipv4/fib_trie.c, 2.6.20")
-    halve_threshold: int = param(25, "filling below which it halves", "%", "net/ipv4/fib_trie.c, 2.6.20")
+    inflate_threshold: int = param(50, "a tnode doubles if its double is at least so full", "%", "net/ipv4/fib_trie.c, 2.6.20")
+    halve_threshold: int = param(25, "a tnode halves below this filling", "%", "net/ipv4/fib_trie.c, 2.6.20")
     inflate_threshold_root: int = param(25, "the same for the root", "%", "net/ipv4/fib_trie.c, 2.6.20")
     halve_threshold_root: int = param(15, "the same for the root", "%", "net/ipv4/fib_trie.c, 2.6.20")
 
