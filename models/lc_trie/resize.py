@@ -1,9 +1,10 @@
 """Inflate and halve: how a tnode's number of bits follows its filling.
 
 Models resize, inflate and halve of net/ipv4/fib_trie.c, 2.6.20; thresholds after Nilsson and Tikkanen, "An experimental study
-of compression methods for dynamic tries" (2002). A tnode with one child is replaced by it. It inflates while its
-children, full ones counted twice, would take at least 50 % (root 25 %) of the slots of its double, then halves while less than
-25 % (root 15 %) of its own slots are taken. No limit on the number of rounds (max_resize came later). A tnode that cannot get memory stays as it is.
+of compression methods for dynamic tries" (2002). A tnode with one child is replaced by it. It inflates while its children,
+full ones counted twice, would take at least 50 % (root 25 %) of the slots of its double, then halves while less than 25 %
+(root 15 %) of its own slots are taken. No limit on the number of rounds (max_resize came later). A tnode that cannot get memory
+stays as it is.
 
 The recursion (inflating splits larger full children, halving makes new tnodes, and each of these is resized in turn) is a stack
 of frames in the state. `run` works it off in steps of at most STEP slots and returns before a step for which log or pools
