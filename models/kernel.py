@@ -112,9 +112,27 @@ _njit = numba.njit(cache=True, _nrt=False)
 _njit_inline = numba.njit(cache=True, _nrt=False, forceinline=True)
 
 
+def _one_version(dispatcher: Any) -> Any:
+    """Compile a kernel once for int64, not once for each constant that some caller passes.
+
+    numba types a constant argument as that very value and compiles a version for each; a helper such as `touch` would be
+    compiled dozens of times. The optimiser inlines small helpers and knows their constants anyway.
+    """
+    if not compiled():
+        return dispatcher
+    template = dispatcher.get_call_template
+
+    def get_call_template(args: Any, kws: Any) -> Any:
+        plain = numba.types.unliteral
+        return template(tuple(plain(arg) for arg in args), {name: plain(arg) for name, arg in kws.items()})
+
+    dispatcher.get_call_template = get_call_template
+    return dispatcher
+
+
 def kernel(function: F) -> F:
     """Compile a function of int64 scalars, arrays and NamedTuples of arrays. It may allocate nothing and take no functions."""
-    decorated: F = _njit(function)
+    decorated: F = _one_version(_njit(function))
     return decorated
 
 
@@ -124,5 +142,5 @@ def inlined(function: F) -> F:
     For helpers with large bodies that run once per touch: a call would copy every array field of every State handed over (measured: a
     touch priced through plain kernels takes 77 ns, through these 26). Each call site is a copy of the body: have few.
     """
-    decorated: F = _njit_inline(function)
+    decorated: F = _one_version(_njit_inline(function))
     return decorated
