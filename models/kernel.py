@@ -139,8 +139,8 @@ def kernel(function: F) -> F:
 def inlined(function: F) -> F:
     """A kernel that is always compiled into its caller.
 
-    For helpers with large bodies that run once per touch: a call would copy every array field of every State handed over (measured: a
-    touch priced through plain kernels takes 77 ns, through these 26). Each call site is a copy of the body: have few.
+    For helpers with large bodies that run once per touch: a call would copy every array field of every State handed over
+    (measured: a touch priced through plain kernels takes 77 ns, through these 26). Each call site is a copy of the body: have few.
     """
     decorated: F = _one_version(_njit_inline(function))
     return decorated

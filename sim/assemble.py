@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from models.slow_path import SlowPath
 
 from models.interface import Context, FlowCache, World, make_params
 from models.rcu import Rcu
 from models.route_ranges import RouteRanges
 from models.slab import SimulatedMemory
+from models.slow_path import SlowPath
 from sim.box import Box
 from sim.costs import CostSheet, load_costs, make_tariff
 from sim.load import Sections, sections

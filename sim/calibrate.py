@@ -2,15 +2,16 @@
 
 What is fitted to what, for `olsson-2007`:
 
-- memory latency and the instruction cycles of ip_route_input: two constants, to ip_route_input's cycles per packet in the profiles of
-  rt_hash 32k at lengths 40 and 4; the instruction cycles stay between LEAST_LOOKUP and MOST_LOOKUP, the latency takes the rest;
+- memory latency and the instruction cycles of ip_route_input: two constants, to ip_route_input's cycles per packet in the
+  profiles of rt_hash 32k at lengths 40 and 4; the instruction cycles stay between LEAST_LOOKUP and MOST_LOOKUP, the latency takes the rest;
 - instruction cycles of every other function that these two profiles list: one constant each, to one or two figures each; what
   a function's simulated touches already cost is taken off, and nothing goes below 0;
 - other_per_packet and other_slow_path: what the two profiles do not list, as a line in the slow share through both totals;
-- the functions of unicache's lookup: one constant each, to the profile of unicache at length 40.
+- the functions of unicache's lookup: one constant each, to the profile of unicache at length 40;
+- the offered load at length 4: one constant, to three shares of the slow path (sim/calibrate_offered.py).
 
-Figures are compared at the published share of the slow path: mean costs of hits and of slow-path packets as simulated, weighted with
-the published share. The box runs closed-loop with the present sheet, so a refit is repeated until it no longer moves.
+Figures are compared at the published share of the slow path: mean costs of hits and of slow-path packets as simulated, weighted
+with the published share. The box runs closed-loop with the present sheet, so a refit is repeated until it no longer moves.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 
 from models.functions import number
 from sim.assemble import Assembly, assemble
+from sim.calibrate_offered import fit_offered, write_offered
 from sim.costs import UNIT, CostSheet, load_costs
 from sim.experiments.forwarding import Window, warm_up
 from sim.load import COSTS
@@ -189,6 +191,10 @@ def calibrate(scenario: Scenario, seed: int, rounds: int = 2, report: Callable[[
         fit_functions([trie], list(TRIE_LOOKUP), MOST_LOOKUP, fit)
         write_sheet(path, fit)
         report(f"round {turn + 1}: memory {fit.memory_ns:.1f} ns, {fit.constants} constants fitted to {fit.figures} figures")
+    offered = fit_offered(scenario, seed, report)
+    write_offered(scenario, offered.kpps)
+    fit.constants += 1
+    fit.figures += len(offered.shares)
     return fit
 
 

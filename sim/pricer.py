@@ -7,12 +7,11 @@ the CPU that transmitted it, or on the other one (`tx_completion_cpu`).
 
 from __future__ import annotations
 
-from models.slow_path import SLOW_PATH_RECORDS, SlowPath, slow_path
-
 from models.access import AccessLog, begin_batch, empty, make_log
 from models.flow import PacketBatch
 from models.functions import names
 from models.interface import World
+from models.slow_path import SLOW_PATH_RECORDS, SlowPath, slow_path
 from sim.costs import CostSheet, CycleClock, Tariff, charge, make_bill
 from sim.machine import Machine
 from sim.memory import CLASSES, make_memory

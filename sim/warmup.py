@@ -87,7 +87,9 @@ def fill(box: Box, measure: Measure, late: dict[str, float], rng: np.random.Gene
         flat = abs(now_entries - entries) <= FLAT * max(1, now_entries) * piece / SECOND
         level_pieces = level_pieces + 1 if flat else 0
         entries = now_entries
-        if level_pieces >= 3 and not marks:
+        # A table that nears its next collection climbs ever more slowly: that is not level.
+        near = (box.structure.cycle_progress() or 0.0) > 0.5
+        if level_pieces >= 3 and not marks and not near:
             break
     if late:
         box.structure.set_late(**late)

@@ -281,6 +281,11 @@ class RtHash(FlowCache):
         found["rcu_waiting"] = float(self.world.rcu.waiting())
         return found
 
+    def cycle_progress(self) -> float | None:
+        """How far the entries have climbed over the last table's worth below the danger branch."""
+        buckets = self.params.rhash_entries
+        return min(1.0, max(0.0, len(self) / buckets - (self.params.gc_elasticity - 1)))
+
     def cycles(self) -> int | None:
         """Runs of the danger branch: the period of the sawtooth that `entries` draws."""
         return int(self._table.stat[GC_DANGER])

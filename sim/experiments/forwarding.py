@@ -66,6 +66,7 @@ class Window:
         box.reset_latency()
         box.pricer.reset_bill()
         self.start = box.now
+        self.entries_before = len(box.structure)
         self.before = box.totals()
         self.counters_before = box.structure.counters()
         least = self.start + round(measure.window_s * SECOND)
@@ -111,7 +112,7 @@ class Window:
         half = len(self.rates) // 2
         first, second = float(np.mean(self.rates[:half])), float(np.mean(self.rates[half:]))
         drift = abs(second - first) / max(first, 1e-9)
-        a, b = self.entries[0], self.entries[-1]
+        a, b = self.entries_before, self.entries[-1]
         climb = abs(b - a) / max(a, b, 1)
         if drift > STEADY_KPPS:
             return False, f"the rate of the second half differs by {100 * drift:.1f} % from that of the first"
