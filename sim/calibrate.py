@@ -3,7 +3,8 @@
 What is fitted to what, for `olsson-2007`:
 
 - memory latency and the instruction cycles of ip_route_input: two constants, to ip_route_input's cycles per packet in the
-  profiles of rt_hash 32k at lengths 40 and 4; the instruction cycles stay between LEAST_LOOKUP and MOST_LOOKUP, the latency takes the rest;
+  profiles of rt_hash 32k at lengths 40 and 4; the instruction cycles stay between LEAST_LOOKUP and MOST_LOOKUP, the latency
+  takes the rest;
 - instruction cycles of every other function that these two profiles list: one constant each, to one or two figures each; what
   a function's simulated touches already cost is taken off, and nothing goes below 0;
 - other_per_packet and other_slow_path: what the two profiles do not list, as a line in the slow share through both totals;
@@ -39,6 +40,7 @@ LATENCY_ON = "ip_route_input"
 LEAST_LOOKUP, MOST_LOOKUP = 20.0, 160.0
 TRIE_LOOKUP = (
     "trie_lookup", "tkey_extract_bits", "tkey_equals", "unicache_tcp_establish", "match_pktgen", "unicache_garbage_collect_active",
+    "ip_route_input@unicache",
 )  # fmt: skip
 OTHERS = ("other_per_packet", "other_slow_path")
 
@@ -75,7 +77,7 @@ class Measured:
 class Fit:
     """What a calibration found."""
 
-    cycles: dict[str, float] = field(default_factory=dict)  # function -> instruction cycles of one call
+    cycles: dict[str, float] = field(default_factory=dict)  # function, or function@structure -> instruction cycles of one call
     memory_ns: float = 0.0
     constants: int = 0
     figures: int = 0
@@ -131,13 +133,14 @@ def fit_latency(rows: list[Measured], fit: Fit) -> None:
 def fit_functions(rows: list[Measured], names: list[str], most: float | None, fit: Fit) -> None:
     """Instruction cycles of each function, least squares over the rows that list it."""
     for name in names:
-        f = number(name)
+        plain = name.partition("@")[0]
+        f = number(plain)
         over, under, listed = 0.0, 0.0, 0
         for found in rows:
-            if name not in found.published.profile or found.calls[f] <= 0:
+            if plain not in found.published.profile or found.calls[f] <= 0:
                 continue
             latency = _memory_column(found.assembly.box.pricer.tariff.latency, fit.memory_ns, found.assembly)
-            target = found.published.profile[name]
+            target = found.published.profile[plain]
             over += (target - found.stall(f, latency)) * found.calls[f] / target**2
             under += found.calls[f] ** 2 / target**2
             listed += 1
@@ -154,7 +157,7 @@ def fit_functions(rows: list[Measured], names: list[str], most: float | None, fi
 
 def fit_others(rows: list[Measured], sheet: CostSheet, fit: Fit) -> None:
     """What the profiles do not list, as a line in the slow share through the totals of both rows."""
-    known = {entry.name: entry.cycles for entry in sheet.function} | fit.cycles
+    known = {entry.name: entry.cycles for entry in sheet.function if entry.structure is None} | fit.cycles
     shares, missing = [], []
     for found in rows:
         box = found.assembly.box
@@ -203,7 +206,9 @@ def write_sheet(path: Path, fit: Fit) -> None:
     text = path.read_text(encoding="utf-8")
     text = re.sub(r"(\[memory_latency\]\nns = )[0-9.]+", rf"\g<1>{fit.memory_ns}", text)
     for name, cycles in fit.cycles.items():
-        text, n = re.subn(rf'(name = "{re.escape(name)}"\ncycles = )[0-9.]+', rf"\g<1>{cycles}", text)
+        plain, at, structure = name.partition("@")
+        own = f'structure = "{structure}"\n' if at else ""
+        text, n = re.subn(rf'(name = "{re.escape(plain)}"\n{own}cycles = )[0-9.]+', rf"\g<1>{cycles}", text)
         assert n == 1, f"{path}: {name} stands {n} times"
     partial = path.with_suffix(".tmp")
     partial.write_text(text, encoding="utf-8")

@@ -31,6 +31,7 @@ class FunctionCost(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_o
     """One function of a sheet."""
 
     name: str
+    structure: str | None = None  # only behind this structure, whose body of the function differs; it goes before the general entry
     cycles: float  # instruction work of one call
     category: Category
     source: str
@@ -105,7 +106,9 @@ def make_tariff(
     if structure is not None:
         for name in structure.functions:
             cycles[register(name)] = round(structure.instruction_cycles.get(name, sheet.default_cycles) * UNIT)
-    for entry in sheet.function:
+    own_name = structure.name if structure is not None else ""
+    general = [entry for entry in sheet.function if entry.structure is None]
+    for entry in [*general, *(entry for entry in sheet.function if entry.structure == own_name)]:
         at = register(entry.name)
         cycles[at] = round(entry.cycles * UNIT)
         if resolve_path or not entry.resolve_path:

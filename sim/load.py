@@ -130,6 +130,8 @@ def _check_sections(found: Sections, where: str) -> None:
     for key, number in at_least_one.items():
         if number < 1:
             raise UserError(f"{where}: {key} must be at least 1, got {number}")
+    if not 0 <= box.interrupt_rate <= 1_000_000:
+        raise UserError(f"{where}: box.interrupt_rate must be from 0 (no moderation) to 1000000 a second, got {box.interrupt_rate}")
     rate = traffic.offered_kpps
     if not 0 < rate < float("inf"):
         raise UserError(f"{where}: traffic.offered_kpps must be more than 0 thousand packets per second, got {rate:g}")

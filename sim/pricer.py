@@ -7,16 +7,17 @@ the CPU that transmitted it, or on the other one (`tx_completion_cpu`).
 
 from __future__ import annotations
 
-from models.access import AccessLog, begin_batch, empty, make_log
+from models.access import USED, AccessLog, make_log
 from models.flow import PacketBatch
 from models.functions import names
 from models.interface import World
-from models.slow_path import SLOW_PATH_RECORDS, SlowPath, slow_path
-from sim.costs import CostSheet, CycleClock, Tariff, charge, make_bill
+from models.kernel import i64, kernel
+from models.slow_path import SLOW_PATH_RECORDS, SlowPath, SlowPathState, slow_path
+from sim.costs import Bill, CostSheet, CycleClock, Tariff, charge, make_bill
 from sim.machine import Machine
-from sim.memory import CLASSES, make_memory
-from sim.packet_path import OPEN, make_path
-from sim.pricing import ROUTED, Pricing
+from sim.memory import CLASSES, Memory, make_memory
+from sim.packet_path import OPEN, PacketPath, make_path
+from sim.pricing import ROUTED, Pricing, price_poll
 from sim.scenario import Box
 
 TX_CLEAN = 65
@@ -38,6 +39,7 @@ class Pricer:
         self._clocks = [CycleClock(int(machine.clock_hz)) for _ in range(cpus)]
         self._completes = [cpu if settings.tx_completion_cpu == "same" else (cpu + 1) % cpus for cpu in range(cpus)]
         self._functions = len(names())
+        self._rows_done = int(path.begin[3] - path.begin[2])
         self.priced_records = 0
 
     def reset_bill(self) -> None:
@@ -48,32 +50,73 @@ class Pricer:
 
     def begin_poll(self, cpu: int, batch: PacketBatch) -> int:
         """Clean up what was transmitted, and let the card's writes take effect; returns the price in ns."""
-        before = self.pricing.path.begin[3] - self.pricing.path.begin[2]
-        done = self.pricing.complete(cpu, self._completes[cpu], TX_CLEAN)
-        self.priced_records += done * int(before)
-        self.pricing.arrive(batch, cpu)
-        return self._charge(cpu, self._slow_log, 0, 0, False)
+        pricing = self.pricing
+        self.priced_records += self._rows_done * pricing.begin_poll(batch, cpu, self._completes[cpu], TX_CLEAN)
+        cycles = charge_only(self.tariff, self.bill, pricing.memory, self._slow_log, False, self._functions)
+        return self._clocks[cpu].ns(int(cycles))
 
     def packets(self, cpu: int, batch: PacketBatch, log: AccessLog, first: int, stop: int) -> int:
         """Price packets [first, stop) of a batch and what the log holds of packet `stop`, still open; returns the price in ns."""
-        packets, slow = int(batch.packets[0]), self._slow_log
-        empty(slow)
-        begin_batch(slow, packets + 1)
-        routed = int(self.pricing.path.cpu[cpu, OPEN]) == ROUTED
-        written = slow_path(self.slow_path.state, batch, log, slow, cpu, first, stop, int(stop < packets), int(routed))
-        if written < 0:
+        pricing = self.pricing
+        pricing.make_room(cpu, stop - first, log.record.size + self._slow_log.record.size)
+        records, cycles = price_packets(
+            pricing.memory,
+            pricing.path,
+            self.tariff,
+            self.bill,
+            self.slow_path.state,
+            batch,
+            log,
+            self._slow_log,
+            cpu,
+            first,
+            stop,
+            self._functions,
+        )
+        if records < 0:
             raise AssertionError("the slow path wrote more records than SLOW_PATH_RECORDS allows for")
-        log.calls[: self._functions] += slow.calls[: self._functions]
-        self.priced_records += self.pricing.poll(log, slow, cpu, first, stop, packets)
-        return self._charge(cpu, log, first, stop, False)
+        self.priced_records += int(records)
+        return self._clocks[cpu].ns(int(cycles))
 
     def records(self, cpu: int, log: AccessLog) -> int:
         """Price a log that belongs to no packet (delayed frees, timers); returns the price in ns."""
         self.priced_records += self.pricing.records(log, cpu)
-        return self._charge(cpu, log, 0, 0, True)
-
-    def _charge(self, cpu: int, log: AccessLog, first: int, stop: int, all_slow: bool) -> int:
-        cycles = charge(
-            self.tariff, self.bill, self.pricing.memory.counts, log.calls, log.miss, first, stop, all_slow, self._functions
-        )
+        cycles = charge_only(self.tariff, self.bill, self.pricing.memory, log, True, self._functions)
         return self._clocks[cpu].ns(int(cycles))
+
+
+@kernel
+def charge_only(tariff: Tariff, bill: Bill, mem: Memory, log: AccessLog, all_slow: bool, functions: int) -> int:
+    """Charge what was counted outside packets. Returns 1/1024 cycles."""
+    return charge(tariff, bill, mem.counts, log.calls, log.miss, 0, 0, all_slow, functions)
+
+
+@kernel
+def price_packets(
+    mem: Memory,
+    path: PacketPath,
+    tariff: Tariff,
+    bill: Bill,
+    routing: SlowPathState,
+    batch: PacketBatch,
+    log: AccessLog,
+    slow: AccessLog,
+    cpu: int,
+    first: int,
+    stop: int,
+    functions: int,
+) -> tuple[int, int]:
+    """The whole price of part of a poll in one kernel call: slow path, merge, memory, charge. Returns (records, 1/1024 cycles).
+
+    One call instead of three: handing the states over costs more than the arithmetic in between. (-1, 0) if `slow` lacks room.
+    """
+    packets = i64(batch.packets[0])
+    slow.head[USED] = 0
+    routed = 1 if path.cpu[cpu, OPEN] == ROUTED else 0
+    if slow_path(routing, batch, log, slow, cpu, first, stop, 1 if stop < packets else 0, routed) < 0:
+        return -1, 0
+    for f in range(functions):
+        log.calls[f] += slow.calls[f]
+        slow.calls[f] = 0
+    records = price_poll(mem, path, log, slow, cpu, first, stop, packets)
+    return records, charge(tariff, bill, mem.counts, log.calls, log.miss, first, stop, False, functions)

@@ -174,9 +174,10 @@ def _merge(path: PacketPath, log: AccessLog, slow: AccessLog, cpu: int, first: i
 
 
 @kernel
-def _price_poll(
+def price_poll(
     mem: Memory, path: PacketPath, log: AccessLog, slow: AccessLog, cpu: int, first: int, stop: int, packets: int
 ) -> int:
+    """See Pricing.poll; `todo` has room for every record."""
     n = _merge(path, log, slow, cpu, first, stop, packets)
     _price(mem, cpu, path.todo, n)
     return n
@@ -252,12 +253,15 @@ class Pricing:
         slow.end[k] ends the slow path's records of the k-th packet that `missed_packets` names for the same arguments. Returns the
         number of records priced.
         """
-        excess = self.untransmitted(cpu) + stop - first - RECENT
+        self.make_room(cpu, stop - first, int(log.head[USED] + slow.head[USED]))
+        return int(price_poll(self.memory, self.path, log, slow, cpu, first, stop, packets))
+
+    def make_room(self, cpu: int, packets: int, records: int) -> None:
+        """Make sure that so many more packets of a CPU, with so many records of structure and slow path, can be priced."""
+        excess = self.untransmitted(cpu) + packets - RECENT
         if excess > 0:
             self.complete(cpu, cpu, excess)
-        rows = int(self.path.row.shape[0])
-        self.path = with_room(self.path, int(log.head[USED] + slow.head[USED]) + (stop - first + 1) * rows)
-        return int(_price_poll(self.memory, self.path, log, slow, cpu, first, stop, packets))
+        self.path = with_room(self.path, records + (packets + 1) * int(self.path.row.shape[0]))
 
     def records(self, log: AccessLog, cpu: int) -> int:
         """Price a log that belongs to no packet: collections, timers, delayed frees. Returns the number of records."""

@@ -14,16 +14,16 @@ from typing import Any
 import msgspec
 
 from sim.compare import compare
-from sim.load import COSTS, MACHINES, check_rows
+from sim.load import COSTS, MACHINES, check_rows, sections
 from sim.result import Figure, RowResult, RunResult, SeedFigures, error_percent, mape
-from sim.scenario import Scenario
+from sim.scenario import Row, Scenario
 from sim.sweep import OnProgress, Task, run_tasks
 from sim.toml_input import find_named
 
 RUNNERS = {
     "forwarding": "sim.experiments.forwarding:run_row",
     "fixed-rate": "sim.experiments.fixed_rate:run_row",
-    "replay": "sim.experiments.forwarding:run_replay",
+    "replay": "sim.experiments.replay:run_replay",
 }
 """Which function runs a row of each experiment (and of a replayed capture), as MODULE:FUNCTION. It is called as
 
@@ -69,8 +69,7 @@ def run_scenario(
 ) -> RunResult:
     """Run every row with every seed. Raises UserError before anything runs if a row cannot work, and Interrupted on Ctrl-C."""
     check_rows(scenario)
-    chosen = runner or RUNNERS[scenario.experiment]
-    tasks = [Task(scenario, row, seed, quick, chosen) for seed in seeds for row in scenario.row]
+    tasks = [Task(scenario, row, seed, quick, runner or _runner_of(scenario, row)) for seed in seeds for row in scenario.row]
     finished: dict[int, RowResult] = {}
     started = monotonic()
 
@@ -86,6 +85,12 @@ def run_scenario(
         running.close()
         raise Interrupted(gather(False)) from None
     return gather(True)
+
+
+def _runner_of(scenario: Scenario, row: Row) -> str:
+    """A capture is replayed once, whatever else the scenario does with generated traffic."""
+    captured = sections(scenario, row).traffic.source == "capture"
+    return RUNNERS["replay" if captured else scenario.experiment]
 
 
 def _gather(

@@ -34,6 +34,7 @@ class Box(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True)
     poll: int = 64  # packets of one poll (device weight)
     budget: int = 300  # packets of one softirq round
     rx_ring: int = 256
+    interrupt_rate: int = 8000  # most interrupts a second of a port (e1000's InterruptThrottleRate); 0: no moderation
     tx_completion_cpu: str = "same"  # or "other": transmit completions run on the CPU that did not transmit
     resolve_path: bool = False  # every packet takes eth_header and neigh_resolve_output
 

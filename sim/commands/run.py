@@ -19,6 +19,10 @@ EVERY_STRUCTURE = ("rt_hash", "unicache", "perfect", "none")
 """What a capture is replayed through when nobody says otherwise."""
 
 
+DEFAULT_KPPS = 1000.0
+"""Pace of a replay when nobody says otherwise: about twice what one CPU of the default machine forwards, so that rows differ."""
+
+
 def run_command(name: str, **options: Any) -> None:
     """Run a scenario by name or from a file."""
     _run(load_scenario(name), None, **options)
@@ -32,26 +36,34 @@ def replay_command(
     machine: str | None,
     rate: float | None,
     as_captured: bool,
+    settings: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Run a scenario made up of captures and structures."""
-    from sim.run import RUNNERS
-    from traces.capture import open_captures
+    from traces.capture import CaptureError, open_captures
 
     if rate is not None and as_captured:
         raise UserError("--rate and --as-captured exclude each other; leave one of them out")
-    scenario = replay_scenario(captures, structures, fib, machine, rate)
-    if fib is not None:
+    scenario = with_settings(replay_scenario(captures, structures, fib, machine, rate, as_captured), settings)
+    if scenario.fib.file is not None:
         from traces.routes import read_routes
 
-        read_routes(fib)
+        read_routes(scenario.fib.file)
+    for path in captures:
+        if Path(path).is_fifo():
+            raise CaptureError(f"{path} is a pipe, and a capture is read several times; save it to a file first")
     source = open_captures(captures)  # refuses what is no capture before anything is run
     getattr(source, "close", lambda: None)()
-    _run(scenario, RUNNERS["replay"], **options)
+    _run(msgspec.structs.replace(scenario, title=replay_title(scenario)), None, settings=(), **options)
 
 
 def replay_scenario(
-    captures: tuple[str, ...], structures: tuple[str, ...], fib: str | None, machine: str | None, rate: float | None
+    captures: tuple[str, ...],
+    structures: tuple[str, ...],
+    fib: str | None,
+    machine: str | None,
+    rate: float | None,
+    as_captured: bool,
 ) -> Scenario:
     """The scenario that `dstlab replay` runs. Raises UserError."""
     from sim.structures import parse_structure
@@ -60,13 +72,32 @@ def replay_scenario(
     for argument in structures or EVERY_STRUCTURE:
         spec, parameters = parse_structure(argument)
         rows.append(Row(name=argument, structure=spec, parameters=parameters))
-    traffic = Traffic(source="capture", files=list(captures), as_captured=rate is None, senders=1)
-    if rate is not None:
-        traffic = msgspec.structs.replace(traffic, offered_kpps=rate)
-    scenario = Scenario(name="replay", title=f"Replay of {', '.join(captures)}", traffic=traffic, fib=Fib(file=fib), row=rows)
+    traffic = Traffic(
+        source="capture",
+        files=list(captures),
+        as_captured=as_captured,
+        senders=1,
+        offered_kpps=DEFAULT_KPPS if rate is None else rate,
+    )
+    scenario = Scenario(name="replay", traffic=traffic, fib=Fib(file=fib), row=rows)
     if machine is not None:
         scenario = msgspec.structs.replace(scenario, machine=machine)
     return check_scenario(scenario, "replay")
+
+
+def replay_title(scenario: Scenario) -> str:
+    """What is replayed, how fast and with which routes, in three lines."""
+    traffic, fib = scenario.traffic, scenario.fib
+    files = ", ".join(traffic.files) if len(traffic.files) <= 4 else f"{len(traffic.files)} captures"
+    if traffic.as_captured:
+        pace = "packets at the times of the capture (--rate KPPS sends them evenly)"
+    else:
+        pace = f"packets sent evenly at {traffic.offered_kpps:,g} kpps (--rate KPPS or --as-captured sets the pace)"
+    if fib.file is not None:
+        routes = f"routes of {fib.file}"
+    else:
+        routes = f"{fib.prefixes:,} generated routes inside 10.0.0.0/8 and a default route (--fib FILE gives your own)"
+    return f"replay of {files}: one CPU, once, from an empty structure\n{pace}\n{routes}"
 
 
 def _run(

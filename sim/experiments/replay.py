@@ -1,0 +1,173 @@
+"""Replaying captures: the user's own packets, once, through one priced CPU and a structure that is empty at first.
+
+A capture is finite, so nothing is warmed up and no part of it is left out of the figures: the window is the whole run, from the
+first packet to the end of the last one's processing, and is never called steady. All captures are merged in order of time on one
+CPU, each with an input interface of its own. `entries` is the mean over packets. The checksum is over a loss-free replay of the
+whole capture; a packet that the structure refuses (the kernel's -ENOBUFS) changes it.
+
+A destination without route gets the unreachable entry that the kernel would make, after a slow path that finds nothing. Left out:
+such a packet is answered with an ICMP message and not transmitted; here it is priced like a forwarded one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models.flow import make_batch
+from sim.account import SUM
+from sim.assemble import QUICK, Assembly, assemble, make_ranges, make_sources, make_table, stream
+from sim.box import Box
+from sim.experiments.forwarding import Window, row_result
+from sim.load import sections
+from sim.result import RowProgress, RowResult, Span, Windows
+from sim.scenario import Row, Scenario, Traffic
+from sim.warmup import SECOND
+
+FOREVER = 1 << 62
+"""ns; later than any capture's end."""
+
+MOST_SAMPLES = 1000
+"""A long capture has no more points of its time series than this."""
+
+REPORT_ROUNDS = 50
+
+WHY_NOT_STEADY = "a capture is replayed once, from an empty structure"
+
+
+@dataclass
+class Survey:
+    """What a first reading of the captures found."""
+
+    packets: int
+    length_ns: int  # from the first packet's arrival to the last one's, as it will be sent
+    unreachable: int  # packets whose destination no prefix of the routing table holds
+    went_back: int  # packets whose time was before that of the packet before them
+
+
+def run_replay(
+    scenario: Scenario, row: Row, *, seed: int, quick: bool = False, progress: Callable[[RowProgress], None]
+) -> RowResult:
+    """Replay the captures of one row; a quick run takes their first tenth. ValueError in one sentence for what cannot work."""
+    began = time.perf_counter()
+    traffic = sections(scenario, row).traffic
+
+    def report(phase: str, box: Box | None, done: float) -> None:
+        spent = time.perf_counter() - began
+        packets = box.totals().processed if box is not None else 0
+        progress(
+            RowProgress(
+                row=row.name,
+                phase=phase,
+                packets=packets,
+                done=done,
+                packets_per_s=packets / spent if spent > 0 else None,
+                seconds_left=spent * (1 - done) / done if done > 0.02 else None,
+            )
+        )
+
+    report("reading", None, 0.0)
+    most = None
+    if quick:
+        most = max(1, survey(scenario, traffic, seed).packets // QUICK)
+    found = survey(scenario, traffic, seed, most)
+
+    def build() -> Assembly:
+        return assemble(scenario, row, seed, quick=quick, sources=make_sources(traffic, seed, most))
+
+    report("checking", None, 0.0)
+    checksum, refused = lossfree(build().box, stream(seed, row.name, "thinning"))
+    assembly = build()
+    window = Replay(assembly, lambda phase, done: report(phase, assembly.box, done))
+    window.run(found)
+    assembly.notes += notes(scenario, traffic, found, refused)
+    windows = Windows(
+        window=Span(start_s=0.0, length_s=window.length / SECOND),
+        cycles=assembly.structure.cycles(),
+        steady=False,
+        reason=WHY_NOT_STEADY,
+    )
+    return row_result(scenario, row, assembly, window, windows, None, checksum, time.perf_counter() - began, quick)
+
+
+def survey(scenario: Scenario, traffic: Traffic, seed: int, most: int | None = None) -> Survey:
+    """Read the captures once to their end, so that whatever is wrong with them is said before anything is simulated."""
+    (source,) = make_sources(traffic, seed, most)
+    ranges, unreachable = make_ranges(make_table(scenario, seed))
+    batch = make_batch(4096, source.words)
+    packets = last = without = 0
+    while count := source.fill(batch):
+        ranges.resolve(batch)
+        packets += count
+        last = int(batch.time[count - 1])
+        without += int((batch.route[:count] == unreachable).sum())
+    if packets == 0:
+        what = ", ".join(traffic.files)
+        left_out = ", ".join(f"{count:,} {reason}" for reason, count in sorted(source.skipped().items()))
+        raise ValueError(
+            f"{what} {'holds' if len(traffic.files) == 1 else 'hold'} no IPv4 packet that could be replayed"
+            f"{f' (left out: {left_out})' if left_out else ''}; give a capture of IPv4 traffic"
+        )
+    return Survey(packets, last, without, _went_back(source.describe()))
+
+
+def _went_back(description: dict[str, Any]) -> int:
+    """Sum of `time_went_back` over a source and the sources that it is made of."""
+    inner = [*description.get("sources", []), *([description["of"]] if "of" in description else [])]
+    return int(description.get("time_went_back", 0)) + sum(_went_back(part) for part in inner)
+
+
+def lossfree(box: Box, rng: np.random.Generator) -> tuple[str, int]:
+    """Unpriced, every packet reaches the structure: checksum over (packet index, route), and packets that it refused."""
+    box.pace(FOREVER, 1.0, rng)
+    return f"{int(box.ledger.total[SUM]):08x}", box.totals().errors
+
+
+def notes(scenario: Scenario, traffic: Traffic, found: Survey, refused: int) -> list[str]:
+    """What a reader of the row must know."""
+    lines = [f"{found.packets:,} packets, the last {found.length_ns / SECOND:.3g} s after the first"]
+    if found.went_back:
+        lines.append(f"the time of {found.went_back:,} packets was before that of the one before them; it was held")
+    if found.unreachable:
+        lines.append(f"{found.unreachable:,} packets have no route in {scenario.fib.file or 'the routing table'}: unreachable")
+    if refused:
+        lines.append(f"the structure refused {refused:,} packets of the loss-free replay, so its checksum differs")
+    return lines
+
+
+class Replay(Window):
+    """A window that is the whole run."""
+
+    def run(self, found: Survey) -> None:
+        """Run the box to the end of its sources."""
+        box = self.box
+        self.start = 0
+        self.before, self.counters_before = box.totals(), box.structure.counters()
+        interval = max(round(self.assembly.found.measure.series_s * SECOND), found.length_ns // MOST_SAMPLES)
+        next_sample = interval
+        sampled, sampled_at = self.before, 0
+        weighted = processed = rounds = 0
+        self.report("replaying", 0.0)
+
+        def round_ended(now: int) -> None:
+            nonlocal next_sample, sampled, sampled_at, weighted, processed, rounds
+            totals = box.totals()
+            weighted += len(box.structure) * (totals.processed - processed)
+            processed = totals.processed
+            if now >= next_sample:
+                self.sample(sampled, sampled_at, now)
+                sampled, sampled_at = totals, now
+                next_sample = now + interval
+            rounds += 1
+            if rounds % REPORT_ROUNDS == 0:
+                self.report("replaying", min(1.0, totals.offered / found.packets))
+
+        box.each_round = round_ended
+        box.run(FOREVER)
+        self.length = box.busy_until
+        self.added = box.totals().minus(self.before)
+        self.entries = [weighted / max(1, processed)]
