@@ -27,9 +27,7 @@ from sim.pricer import Pricer
 from sim.published import load_published
 from sim.scenario import Row, Scenario, Traffic
 from sim.structures import find_structure
-from traces.capture import open_captures
 from traces.pktgen import Pktgen
-from traces.retime import RetimedSource
 from traces.routes import RouteTable, default_routes, read_routes
 from traces.source import Source
 
@@ -91,13 +89,8 @@ def quick_sections(found: Sections) -> Sections:
     )
 
 
-def make_sources(traffic: Traffic, seed: int, most: int | None = None) -> list[Source]:
-    """The packet generators of a row: senders alternate in time, each with its own source address and input interface.
-
-    Captures are one source, merged in order of time; `most` ends it after so many packets.
-    """
-    if traffic.source == "capture":
-        return [RetimedSource(open_captures(traffic.files), None if traffic.as_captured else traffic.offered_kpps, most)]
+def make_sources(traffic: Traffic, seed: int) -> list[Source]:
+    """The packet generators of a row: senders alternate in time, each with its own source address and input interface."""
     rate = traffic.offered_kpps * 1000.0 / traffic.senders
     return [
         Pktgen(
@@ -122,19 +115,6 @@ def make_table(scenario: Scenario, seed: int) -> RouteTable:
     if scenario.fib.file is not None:
         return read_routes(scenario.fib.file)
     return default_routes(stream(seed, "routes"), scenario.fib.prefixes)
-
-
-def make_ranges(table: RouteTable) -> tuple[RouteRanges, int]:
-    """What route each packet must get, and the number of the route that stands for unreachable.
-
-    The kernel caches that a destination has no route as it caches a route, so a table without default route gets one here, and
-    here alone: the slow path looks for it in vain.
-    """
-    routes = table.prefix.size
-    route = np.arange(routes, dtype=np.int64)
-    if ((table.plen == 0) & (table.prefix == 0)).any():
-        return RouteRanges(table.prefix, table.plen, route), routes
-    return RouteRanges(np.append(table.prefix, 0), np.append(table.plen, 0), np.append(route, routes)), routes
 
 
 def adjustment_factors(sheet: CostSheet, scenario: Scenario, row: Row, flow_length: int) -> dict[str, float]:
@@ -190,14 +170,15 @@ def assemble(scenario: Scenario, row: Row, seed: int, *, quick: bool = False, so
     memory_ns = sheet.memory_latency.ns if sheet.memory_latency is not None else None
     tariff = make_tariff(sheet, structure, latency_vector(machine, memory_ns), resolve_path=found.box.resolve_path, scale=scale)
     pricer = Pricer(machine, sheet, tariff, slow_path, world, found.box, cpus)
-    box = Box(structure, world, make_ranges(table)[0], sources, found.box, pricer)
+    box = Box(structure, world, RouteRanges(table.prefix, table.plen, route), sources, found.box, pricer)
     return Assembly(box, found, machine, sheet, effective, [])
 
 
 def lossfree_checksum(scenario: Scenario, row: Row, seed: int, *, quick: bool, packets: int = 65536) -> str:
     """Checksum over (packet index, route) of the first packets of the row's traffic, replayed without loss on an empty structure.
 
-    Equal for all structures that answer correctly. Unpriced.
+    Equal for all structures that answer correctly. Unpriced; what waits to be freed is freed after every batch, so that no small
+    table is full of it.
     """
     from models.access import make_log
     from models.drive import drive
@@ -215,4 +196,7 @@ def lossfree_checksum(scenario: Scenario, row: Row, seed: int, *, quick: bool, p
             context = Context(int(batch.time[0]), cpu, log, box.world)
             drive(box.structure, batch, context, lambda log, first, stop: None)
             account(ledger, batch, log, 0, int(batch.packets[0]), context.now, context.now)
+            context.now += box.world.rcu.grace_ns
+            while box.structure.reclaim(int(batch.packets[0]), context):
+                pass
     return f"{int(ledger.total[SUM]):08x}"

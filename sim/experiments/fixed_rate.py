@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from sim.assemble import assemble, stream
+from sim.experiments.forwarding import LEVELS
 from sim.result import Host, Phases, RowProgress, RowResult, Span, Windows, make_figure
 from sim.scenario import Row, Scenario
 from sim.warmup import SECOND
@@ -62,7 +63,7 @@ def run_row(scenario: Scenario, row: Row, *, seed: int, quick: bool = False, pro
         )
     added, seconds = box.totals().minus(before), (box.now - half_at) / SECOND
     after = box.structure.counters()
-    rates = {f"{name} per second": (after[name] - counters[name]) / seconds for name in after if name != "entries"}
+    rates = {f"{name} per second": (after[name] - counters[name]) / seconds for name in after if name not in LEVELS}
     served = added.hits + added.slow
     figures = {
         "entries": make_figure(float(np.mean(entries))),
@@ -83,7 +84,7 @@ def run_row(scenario: Scenario, row: Row, *, seed: int, quick: bool = False, pro
         },
         figures=figures,
         counters={
-            name: Phases(warm_up=counters[name], window=value if name == "entries" else value - counters[name])
+            name: Phases(warm_up=counters[name], window=value if name in LEVELS else value - counters[name])
             for name, value in after.items()
         },
         windows=Windows(

@@ -30,6 +30,8 @@ from sim.warmup import SECOND, fill
 SLICE_NS = 20_000_000
 STEADY_KPPS = 0.02
 STEADY_ENTRIES = 0.05
+LEVELS = ("entries", "leaves")
+"""Counters of structures that say how many there are now, not how often something happened."""
 
 Report = Callable[[RowProgress], None]
 
@@ -42,7 +44,7 @@ class Window:
         self.box = assembly.box
         self.report = report
         self.series: list[dict[str, float | int | None]] = []
-        self.entries: list[float] = []
+        self.entries: list[int] = []
         self.rates: list[float] = []
         self.cycles: int | None = None
 
@@ -79,7 +81,7 @@ class Window:
             self.entries.append(len(box.structure))
             cycles += began
             if box.now >= next_sample:
-                self.sample(sampled, sampled_at, box.now)
+                self._sample(sampled, sampled_at)
                 sampled, sampled_at = box.totals(), box.now
                 next_sample += round(measure.series_s * SECOND)
             self.report("measuring", min(1.0, (box.now - self.start) / (least - self.start)))
@@ -89,15 +91,14 @@ class Window:
         self.length = box.now - self.start
         self.added = box.totals().minus(self.before)
 
-    def sample(self, since: Totals, since_ns: int, now: int) -> None:
-        """Add a point to the time series: what happened since the last one, which was at `since_ns`."""
+    def _sample(self, since: Totals, since_ns: int) -> None:
         box = self.box
         added = box.totals().minus(since)
-        ms = (now - since_ns) / 1e6
+        ms = (box.now - since_ns) / 1e6
         self.rates.append((added.hits + added.slow) / ms)
         self.series.append(
             {
-                "time_s": round((now - self.start) / SECOND, 3),
+                "time_s": round((box.now - self.start) / SECOND, 3),
                 "hit_kpps": added.hits / ms,
                 "slow_path_kpps": added.slow / ms,
                 "total_kpps": (added.hits + added.slow) / ms,
@@ -156,11 +157,11 @@ def warm_up(assembly: Assembly, row: Row, seed: int, report: Callable[[str, floa
 
 def open_loop_kpps(assembly: Assembly, hits: int, slow: int, share: float) -> float | None:
     """Throughput from mean simulated cycles of a hit and of a slow-path packet at a given share of the slow path."""
-    if (hits == 0 and share < 1) or (slow == 0 and share > 0):
+    if hits == 0 or slow == 0:
         return None
     cycles = assembly.box.pricer.bill.cycles
-    hit_cycles = int(cycles[0].sum()) / UNIT / max(1, hits)
-    slow_cycles = int(cycles[1].sum()) / UNIT / max(1, slow)
+    hit_cycles = int(cycles[0].sum()) / UNIT / hits
+    slow_cycles = int(cycles[1].sum()) / UNIT / slow
     cpus = len(assembly.box.sources)
     return cpus * int(assembly.machine.clock_hz) / ((1 - share) * hit_cycles + share * slow_cycles) / 1000
 
@@ -195,10 +196,10 @@ def run_row(scenario: Scenario, row: Row, *, seed: int, quick: bool = False, pro
     assembly = assemble(scenario, row, seed, quick=quick)
     window, windows = warm_up(assembly, row, seed, report)
     published = published_row(scenario.published, row.published, row.name) if scenario.published and row.published else None
-    return row_result(scenario, row, assembly, window, windows, published, checksum, time.perf_counter() - began, quick)
+    return _result(scenario, row, assembly, window, windows, published, checksum, time.perf_counter() - began, quick)
 
 
-def row_result(
+def _result(
     scenario: Scenario,
     row: Row,
     assembly: Assembly,
@@ -209,7 +210,6 @@ def row_result(
     wall_s: float,
     quick: bool,
 ) -> RowResult:
-    """The row of the result table, from what the window saw and the box's bill."""
     box, added = assembly.box, window.added
     seconds = window.length / SECOND
     served = added.hits + added.slow
@@ -243,7 +243,7 @@ def row_result(
     counters = {
         name: Phases(
             warm_up=window.counters_before[name],
-            window=value if name == "entries" else value - window.counters_before[name],
+            window=value if name in LEVELS else value - window.counters_before[name],
         )
         for name, value in after.items()
     }
@@ -251,7 +251,9 @@ def row_result(
     for name in ("offered", "dropped", "processed", "hits", "slow", "errors", "queued"):
         counters[f"box_{name}"] = Phases(warm_up=getattr(before, name), window=getattr(added, name))
     latency = box.ledger.latency
-    p50, p99 = percentile(latency, 0.5), percentile(latency, 0.99)
+    worst = int(box.ledger.total[WORST])
+    # A percentile is known to the width of a bucket; the greatest latency is known exactly.
+    p50, p99 = (None if found is None else min(found, worst) for found in (percentile(latency, 0.5), percentile(latency, 0.99)))
     skipped: dict[str, int] = {}
     for source in box.sources:
         for reason, n in source.skipped().items():
@@ -276,7 +278,7 @@ def row_result(
         latency_us=Latency(
             p50=p50 / 1000 if p50 is not None else None,
             p99=p99 / 1000 if p99 is not None else None,
-            max=int(box.ledger.total[WORST]) / 1000,
+            max=worst / 1000,
         ),
         longest_stall_us=box.longest_stall / 1000,
         metrics=box.structure.metrics(),
