@@ -27,7 +27,9 @@ from sim.pricer import Pricer
 from sim.published import load_published
 from sim.scenario import Row, Scenario, Traffic
 from sim.structures import find_structure
+from traces.capture import open_captures
 from traces.pktgen import Pktgen
+from traces.retime import RetimedSource
 from traces.routes import RouteTable, default_routes, read_routes
 from traces.source import Source
 
@@ -89,8 +91,13 @@ def quick_sections(found: Sections) -> Sections:
     )
 
 
-def make_sources(traffic: Traffic, seed: int) -> list[Source]:
-    """The packet generators of a row: senders alternate in time, each with its own source address and input interface."""
+def make_sources(traffic: Traffic, seed: int, most: int | None = None) -> list[Source]:
+    """The packet generators of a row: senders alternate in time, each with its own source address and input interface.
+
+    Captures are one source, merged in order of time; `most` ends it after so many packets.
+    """
+    if traffic.source == "capture":
+        return [RetimedSource(open_captures(traffic.files), None if traffic.as_captured else traffic.offered_kpps, most)]
     rate = traffic.offered_kpps * 1000.0 / traffic.senders
     return [
         Pktgen(
@@ -115,6 +122,19 @@ def make_table(scenario: Scenario, seed: int) -> RouteTable:
     if scenario.fib.file is not None:
         return read_routes(scenario.fib.file)
     return default_routes(stream(seed, "routes"), scenario.fib.prefixes)
+
+
+def make_ranges(table: RouteTable) -> tuple[RouteRanges, int]:
+    """What route each packet must get, and the number of the route that stands for unreachable.
+
+    The kernel caches that a destination has no route as it caches a route, so a table without default route gets one here, and
+    here alone: the slow path looks for it in vain.
+    """
+    routes = table.prefix.size
+    route = np.arange(routes, dtype=np.int64)
+    if ((table.plen == 0) & (table.prefix == 0)).any():
+        return RouteRanges(table.prefix, table.plen, route), routes
+    return RouteRanges(np.append(table.prefix, 0), np.append(table.plen, 0), np.append(route, routes)), routes
 
 
 def adjustment_factors(sheet: CostSheet, scenario: Scenario, row: Row, flow_length: int) -> dict[str, float]:
@@ -170,7 +190,7 @@ def assemble(scenario: Scenario, row: Row, seed: int, *, quick: bool = False, so
     memory_ns = sheet.memory_latency.ns if sheet.memory_latency is not None else None
     tariff = make_tariff(sheet, structure, latency_vector(machine, memory_ns), resolve_path=found.box.resolve_path, scale=scale)
     pricer = Pricer(machine, sheet, tariff, slow_path, world, found.box, cpus)
-    box = Box(structure, world, RouteRanges(table.prefix, table.plen, route), sources, found.box, pricer)
+    box = Box(structure, world, make_ranges(table)[0], sources, found.box, pricer)
     return Assembly(box, found, machine, sheet, effective, [])
 
 

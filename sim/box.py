@@ -190,7 +190,8 @@ class Box:
             if cpu.port.queued == 0:
                 arrival = cpu.port.next_arrival()
                 if arrival is not None:
-                    yield from self._idle(env, cpu, arrival)
+                    yield from self._idle(env, cpu, max(arrival, cpu.interrupted_at + quiet))
+                    cpu.interrupted_at = int(env.now)
                 elif cpu.ended:
                     return
                 else:
@@ -216,18 +217,28 @@ class Box:
             if cpu.free_at > now:
                 yield env.timeout(cpu.free_at - now)
 
-    def _idle(self, env: simpy.Environment, cpu: _Cpu, arrival: int) -> Generator[simpy.Event, Any, None]:
-        """Sleep until the next arrival. Timers that fall due meanwhile run at their time, in one gap at most IDLE_TIMERS times."""
+    def _idle(self, env: simpy.Environment, cpu: _Cpu, until: int) -> Generator[simpy.Event, Any, None]:
+        """Sleep until the next interrupt. On CPU 0 the first IDLE_TIMERS timers that fall due meanwhile run at their time.
+
+        What they do in idle time takes nothing from any packet, so it is not on the bill.
+        """
+        timers = self._timers if cpu.context.cpu == 0 else []
         for _ in range(IDLE_TIMERS):
-            due = min((timer.due for timer in self._timers), default=arrival)
-            if cpu.context.cpu != 0 or due >= arrival:
+            due = min((timer.due for timer in timers), default=until)
+            if due >= until:
                 break
             if due > env.now:
                 yield env.timeout(due - int(env.now))
             now = int(env.now)
+            before = [column.copy() for column in self.pricer.bill]
             cpu.free_at = now + self._after_round(cpu, now)
+            for column, kept in zip(self.pricer.bill, before, strict=True):
+                column[:] = kept
             yield env.timeout(cpu.free_at - now)
-        yield env.timeout(max(0, arrival - int(env.now)))
+        for timer in timers:
+            if timer.due < until:
+                timer.due += timer.period_ns * ((until - timer.due - 1) // timer.period_ns + 1)
+        yield env.timeout(max(0, until - int(env.now)))
 
     def _poll(self, cpu: _Cpu, now: int) -> int:
         """The work of one poll; returns its price in ns."""

@@ -52,8 +52,10 @@ def replay_command(
     for path in captures:
         if Path(path).is_fifo():
             raise CaptureError(f"{path} is a pipe, and a capture is read several times; save it to a file first")
-    source = open_captures(captures)  # refuses what is no capture before anything is run
-    getattr(source, "close", lambda: None)()
+    getattr(open_captures(captures), "close", lambda: None)()  # refuses at once what is no capture
+    from sim.experiments.replay import survey
+
+    survey(scenario, scenario.traffic, scenario.seed)  # and what is damaged or empty before anything is run
     _run(msgspec.structs.replace(scenario, title=replay_title(scenario)), None, settings=(), **options)
 
 

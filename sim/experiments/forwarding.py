@@ -44,7 +44,7 @@ class Window:
         self.box = assembly.box
         self.report = report
         self.series: list[dict[str, float | int | None]] = []
-        self.entries: list[int] = []
+        self.entries: list[float] = []
         self.rates: list[float] = []
         self.cycles: int | None = None
 
@@ -81,7 +81,7 @@ class Window:
             self.entries.append(len(box.structure))
             cycles += began
             if box.now >= next_sample:
-                self._sample(sampled, sampled_at)
+                self.sample(sampled, sampled_at, box.now)
                 sampled, sampled_at = box.totals(), box.now
                 next_sample += round(measure.series_s * SECOND)
             self.report("measuring", min(1.0, (box.now - self.start) / (least - self.start)))
@@ -91,14 +91,15 @@ class Window:
         self.length = box.now - self.start
         self.added = box.totals().minus(self.before)
 
-    def _sample(self, since: Totals, since_ns: int) -> None:
+    def sample(self, since: Totals, since_ns: int, now: int) -> None:
+        """Add a point to the time series: what happened since the last one, which was at `since_ns`."""
         box = self.box
         added = box.totals().minus(since)
-        ms = (box.now - since_ns) / 1e6
+        ms = (now - since_ns) / 1e6
         self.rates.append((added.hits + added.slow) / ms)
         self.series.append(
             {
-                "time_s": round((box.now - self.start) / SECOND, 3),
+                "time_s": round((now - self.start) / SECOND, 3),
                 "hit_kpps": added.hits / ms,
                 "slow_path_kpps": added.slow / ms,
                 "total_kpps": (added.hits + added.slow) / ms,
@@ -157,11 +158,11 @@ def warm_up(assembly: Assembly, row: Row, seed: int, report: Callable[[str, floa
 
 def open_loop_kpps(assembly: Assembly, hits: int, slow: int, share: float) -> float | None:
     """Throughput from mean simulated cycles of a hit and of a slow-path packet at a given share of the slow path."""
-    if hits == 0 or slow == 0:
+    if (hits == 0 and share < 1) or (slow == 0 and share > 0):
         return None
     cycles = assembly.box.pricer.bill.cycles
-    hit_cycles = int(cycles[0].sum()) / UNIT / hits
-    slow_cycles = int(cycles[1].sum()) / UNIT / slow
+    hit_cycles = int(cycles[0].sum()) / UNIT / max(1, hits)
+    slow_cycles = int(cycles[1].sum()) / UNIT / max(1, slow)
     cpus = len(assembly.box.sources)
     return cpus * int(assembly.machine.clock_hz) / ((1 - share) * hit_cycles + share * slow_cycles) / 1000
 
@@ -196,10 +197,10 @@ def run_row(scenario: Scenario, row: Row, *, seed: int, quick: bool = False, pro
     assembly = assemble(scenario, row, seed, quick=quick)
     window, windows = warm_up(assembly, row, seed, report)
     published = published_row(scenario.published, row.published, row.name) if scenario.published and row.published else None
-    return _result(scenario, row, assembly, window, windows, published, checksum, time.perf_counter() - began, quick)
+    return row_result(scenario, row, assembly, window, windows, published, checksum, time.perf_counter() - began, quick)
 
 
-def _result(
+def row_result(
     scenario: Scenario,
     row: Row,
     assembly: Assembly,
@@ -210,6 +211,7 @@ def _result(
     wall_s: float,
     quick: bool,
 ) -> RowResult:
+    """The row of the result table, from what the window saw and the box's bill."""
     box, added = assembly.box, window.added
     seconds = window.length / SECOND
     served = added.hits + added.slow

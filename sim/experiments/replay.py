@@ -21,7 +21,7 @@ import numpy as np
 from models.flow import make_batch
 from sim.account import SUM
 from sim.assemble import QUICK, Assembly, assemble, make_ranges, make_sources, make_table, stream
-from sim.box import Box
+from sim.box import Box, Totals
 from sim.experiments.forwarding import Window, row_result
 from sim.load import sections
 from sim.result import RowProgress, RowResult, Span, Windows
@@ -80,11 +80,11 @@ def run_replay(
         return assemble(scenario, row, seed, quick=quick, sources=make_sources(traffic, seed, most))
 
     report("checking", None, 0.0)
-    checksum, refused = lossfree(build().box, stream(seed, row.name, "thinning"))
+    checksum, whole = lossfree(build().box, stream(seed, row.name, "thinning"))
     assembly = build()
     window = Replay(assembly, lambda phase, done: report(phase, assembly.box, done))
     window.run(found)
-    assembly.notes += notes(scenario, traffic, found, refused)
+    assembly.notes += notes(scenario, found, whole, window.added)
     windows = Windows(
         window=Span(start_s=0.0, length_s=window.length / SECOND),
         cycles=assembly.structure.cycles(),
@@ -121,21 +121,23 @@ def _went_back(description: dict[str, Any]) -> int:
     return int(description.get("time_went_back", 0)) + sum(_went_back(part) for part in inner)
 
 
-def lossfree(box: Box, rng: np.random.Generator) -> tuple[str, int]:
-    """Unpriced, every packet reaches the structure: checksum over (packet index, route), and packets that it refused."""
+def lossfree(box: Box, rng: np.random.Generator) -> tuple[str, Totals]:
+    """Unpriced, every packet reaches the structure: checksum over (packet index, route), and what became of the packets."""
     box.pace(FOREVER, 1.0, rng)
-    return f"{int(box.ledger.total[SUM]):08x}", box.totals().errors
+    return f"{int(box.ledger.total[SUM]):08x}", box.totals()
 
 
-def notes(scenario: Scenario, traffic: Traffic, found: Survey, refused: int) -> list[str]:
+def notes(scenario: Scenario, found: Survey, whole: Totals, priced: Totals) -> list[str]:
     """What a reader of the row must know."""
     lines = [f"{found.packets:,} packets, the last {found.length_ns / SECOND:.3g} s after the first"]
     if found.went_back:
         lines.append(f"the time of {found.went_back:,} packets was before that of the one before them; it was held")
     if found.unreachable:
         lines.append(f"{found.unreachable:,} packets have no route in {scenario.fib.file or 'the routing table'}: unreachable")
-    if refused:
-        lines.append(f"the structure refused {refused:,} packets of the loss-free replay, so its checksum differs")
+    if priced.dropped:
+        lines.append(f"without loss {whole.slow / max(1, whole.processed):.2%} of the packets take the slow path")
+    if whole.errors:
+        lines.append(f"the structure refused {whole.errors:,} packets of the loss-free replay, so its checksum differs")
     return lines
 
 
