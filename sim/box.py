@@ -183,19 +183,24 @@ class Box:
         settings = self.settings
         if cpu.free_at > env.now:
             yield env.timeout(cpu.free_at - env.now)
+        if cpu.interrupted_at > env.now:  # an earlier phase ended while the card held an interrupt back
+            yield env.timeout(cpu.interrupted_at - env.now)
         started = int(env.now)
         quiet = 1_000_000_000 // settings.interrupt_rate if settings.interrupt_rate else 0
+        idle = False  # the ring was emptied: polling is left, the next interrupt begins it again
         while True:
             cpu.port.receive(int(env.now))
-            if cpu.port.queued == 0:
-                arrival = cpu.port.next_arrival()
+            if cpu.port.queued == 0 or idle:
+                arrival = cpu.port.next_arrival() if cpu.port.queued == 0 else int(env.now)
                 if arrival is not None:
-                    yield from self._idle(env, cpu, max(arrival, cpu.interrupted_at + quiet))
-                    cpu.interrupted_at = int(env.now)
+                    # The card holds the next interrupt back until its interval is over.
+                    cpu.interrupted_at = max(arrival, int(env.now), cpu.interrupted_at + quiet)
+                    yield from self._idle(env, cpu, cpu.interrupted_at)
                 elif cpu.ended:
                     return
                 else:
                     yield cpu.wakes
+                idle = False
                 started = int(env.now)
                 continue
             used = 0
@@ -210,6 +215,9 @@ class Box:
                 cpu.free_at = now + self._poll(cpu, now)
                 yield env.timeout(cpu.free_at - now)
                 used += n
+                if quiet and n < settings.poll and used < settings.budget:
+                    idle = True
+                    break
             now = int(env.now)
             cpu.free_at = now + self._after_round(cpu, now)
             if self.each_round is not None:
