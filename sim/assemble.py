@@ -13,11 +13,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from models.access import make_log
+from models.drive import drive
+from models.flow import make_batch
 from models.interface import Context, FlowCache, World, make_params
 from models.rcu import Rcu
 from models.route_ranges import RouteRanges
 from models.slab import SimulatedMemory
 from models.slow_path import SlowPath
+from sim.account import SUM, Ledger, account, make_ledger
 from sim.box import Box
 from sim.costs import CostSheet, load_costs, make_tariff
 from sim.load import Sections, sections
@@ -195,20 +199,23 @@ def assemble(scenario: Scenario, row: Row, seed: int, *, quick: bool = False, so
 
 
 def lossfree_checksum(scenario: Scenario, row: Row, seed: int, *, quick: bool, packets: int = 65536) -> str:
-    """Checksum over (packet index, route) of the first packets of the row's traffic, replayed without loss on an empty structure.
+    """Checksum over (packet index, route) of a row's first packets, without loss; equal for all that answer correctly."""
+    return checksum_of(lossfree(assemble(scenario, row, seed, quick=quick), packets))
 
-    Equal for all structures that answer correctly. Unpriced; what waits to be freed is freed after every batch, so that no small
-    table is full of it.
+
+def checksum_of(ledger: Ledger) -> str:
+    """A ledger's checksum as it stands in results."""
+    return f"{int(ledger.total[SUM]):08x}"
+
+
+def lossfree(assembly: Assembly, packets: int) -> Ledger:
+    """What becomes of the first packets of the traffic, to whole batches, if none is lost and the structure is empty at first.
+
+    Unpriced; what waits to be freed is freed after every batch, so that no small table is full of it.
     """
-    from models.access import make_log
-    from models.drive import drive
-    from models.flow import make_batch
-    from sim.account import SUM, account, make_ledger
-
-    assembly = assemble(scenario, row, seed, quick=quick)
     box = assembly.box
     ledger, log, batch = make_ledger(), make_log(1, 256, on=False), make_batch(256, box.sources[0].words)
-    for _ in range(packets // (256 * len(box.sources))):
+    for _ in range(-(-packets // (256 * len(box.sources)))):
         for cpu, source in enumerate(box.sources):
             if source.fill(batch) == 0:
                 continue
@@ -219,4 +226,4 @@ def lossfree_checksum(scenario: Scenario, row: Row, seed: int, *, quick: bool, p
             context.now += box.world.rcu.grace_ns
             while box.structure.reclaim(int(batch.packets[0]), context):
                 pass
-    return f"{int(ledger.total[SUM]):08x}"
+    return ledger

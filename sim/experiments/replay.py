@@ -16,11 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from models.flow import make_batch
-from sim.account import SUM
-from sim.assemble import QUICK, Assembly, assemble, make_ranges, make_sources, make_table, stream
+from sim.account import ERRORS, SLOWS, Ledger
+from sim.assemble import QUICK, Assembly, assemble, checksum_of, lossfree, make_ranges, make_sources, make_table
 from sim.box import Box, Totals
 from sim.experiments.forwarding import Window, row_result
 from sim.load import sections
@@ -80,7 +78,7 @@ def run_replay(
         return assemble(scenario, row, seed, quick=quick, sources=make_sources(traffic, seed, most))
 
     report("checking", None, 0.0)
-    checksum, whole = lossfree(build().box, stream(seed, row.name, "thinning"))
+    whole = lossfree(build(), found.packets)
     assembly = build()
     window = Replay(assembly, lambda phase, done: report(phase, assembly.box, done))
     window.run(found)
@@ -91,7 +89,7 @@ def run_replay(
         steady=False,
         reason=WHY_NOT_STEADY,
     )
-    return row_result(scenario, row, assembly, window, windows, None, checksum, time.perf_counter() - began, quick)
+    return row_result(scenario, row, assembly, window, windows, None, checksum_of(whole), time.perf_counter() - began, quick)
 
 
 def survey(scenario: Scenario, traffic: Traffic, seed: int, most: int | None = None) -> Survey:
@@ -121,13 +119,7 @@ def _went_back(description: dict[str, Any]) -> int:
     return int(description.get("time_went_back", 0)) + sum(_went_back(part) for part in inner)
 
 
-def lossfree(box: Box, rng: np.random.Generator) -> tuple[str, Totals]:
-    """Unpriced, every packet reaches the structure: checksum over (packet index, route), and what became of the packets."""
-    box.pace(FOREVER, 1.0, rng)
-    return f"{int(box.ledger.total[SUM]):08x}", box.totals()
-
-
-def notes(scenario: Scenario, found: Survey, whole: Totals, priced: Totals) -> list[str]:
+def notes(scenario: Scenario, found: Survey, whole: Ledger, priced: Totals) -> list[str]:
     """What a reader of the row must know."""
     lines = [f"{found.packets:,} packets, the last {found.length_ns / SECOND:.3g} s after the first"]
     if found.went_back:
@@ -135,9 +127,9 @@ def notes(scenario: Scenario, found: Survey, whole: Totals, priced: Totals) -> l
     if found.unreachable:
         lines.append(f"{found.unreachable:,} packets have no route in {scenario.fib.file or 'the routing table'}: unreachable")
     if priced.dropped:
-        lines.append(f"without loss {whole.slow / max(1, whole.processed):.2%} of the packets take the slow path")
-    if whole.errors:
-        lines.append(f"the structure refused {whole.errors:,} packets of the loss-free replay, so its checksum differs")
+        lines.append(f"without loss {whole.total[SLOWS] / found.packets:.2%} of the packets take the slow path")
+    if whole.total[ERRORS]:
+        lines.append(f"the structure refused {int(whole.total[ERRORS]):,} packets of the loss-free replay, so its checksum differs")
     return lines
 
 
