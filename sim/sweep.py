@@ -41,7 +41,7 @@ class Task(NamedTuple):
 
 
 def expected_work(row: Row) -> int:
-    """Rough size of a row's warm-up, to begin the longest first: how much its structure holds times the packets that a flow sends."""
+    """Rough size of a row's warm-up, to begin the longest first: what its structure holds times the packets of a flow."""
     sizes = [value for value in row.parameters.values() if isinstance(value, int)]
     return max(sizes, default=1) * (int(row.traffic.get("flow_length", 1)) + 1)
 
