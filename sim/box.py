@@ -140,6 +140,10 @@ class Box:
         """End of the work that has been begun, ns: after `run`, when the last CPU came to rest."""
         return max(cpu.free_at for cpu in self._cpus)
 
+    def next_arrival(self) -> int:
+        """Time (ns) at which every port has its next packet or has ended; `now` if that is earlier or not known yet."""
+        return max([self.now, *(cpu.port.next_arrival() or 0 for cpu in self._cpus)])
+
     # -- priced --------------------------------------------------------------------------------------------------------
 
     def run(self, until: int) -> None:

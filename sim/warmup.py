@@ -49,12 +49,14 @@ Progress = Callable[[str, float], None]
 def pilot(box: Box) -> float:
     """Share of the offered packets that the priced box gets through now, over PILOT_NS."""
     box.run(box.now + PILOT_LEAD_NS)
+    ahead = box.next_arrival()
+    if ahead > box.now + PILOT_LEAD_NS:  # filling has run ahead with chunks of a slow source
+        box.run(ahead + PILOT_LEAD_NS)
     before = box.totals()
     box.run(box.now + PILOT_NS)
     added = box.totals().minus(before)
     # Packets that a deeper or emptier ring holds back or hands over are not the box's pace.
-    offered = max(1, added.offered)
-    return min(1.0, added.processed / offered)
+    return min(1.0, added.processed / added.offered) if added.offered else 1.0
 
 
 def fill(box: Box, measure: Measure, late: dict[str, float], rng: np.random.Generator, progress: Progress) -> Filled:
