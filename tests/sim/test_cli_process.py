@@ -12,7 +12,9 @@ import pytest
 from sim.result_folder import read_result
 
 START = """
+import signal
 import sim.run
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts the tests in the background ignores it
 sim.run.RUNNERS["forwarding"] = "fake_runner:{runner}"
 if __name__ == "__main__":
     from sim.cli import main
