@@ -64,6 +64,7 @@ class _Cpu:
     source: Source
     free_at: int = 0  # ns, end of the work that an earlier phase began
     interrupted_at: int = 0  # ns, the last interrupt of the port
+    paced_to: int = 0  # ns, the last packet that was put through unpriced
     wakes: Any = None  # simpy event: a sender has handed over arrivals
     ended: bool = False  # the source has no more packets
 
@@ -297,10 +298,13 @@ class Box:
 
         Which packets are dropped is drawn uniformly: tail drop at a full ring does not look at flows.
         """
+        for cpu in self._cpus:
+            self._drain(cpu)
         while self.now < until:
             reached = until
             for cpu in self._cpus:
-                reached = min(reached, self._pace_chunk(cpu, keep, rng))
+                if cpu.paced_to < until:  # chunks of a slow source reach beyond
+                    reached = min(reached, self._pace_chunk(cpu, keep, rng))
             if all(cpu.ended for cpu in self._cpus):
                 reached = until
             self.now = max(self.now, reached)
@@ -310,11 +314,10 @@ class Box:
     def _pace_chunk(self, cpu: _Cpu, keep: float, rng: np.random.Generator) -> int:
         """Feed one chunk of one CPU's source; returns the time of its last packet."""
         chunk = self._chunk
-        self._drain(cpu)
         if not self._next_chunk(cpu, chunk):
             return 1 << 62
         offered = int(chunk.packets[0])
-        last = int(chunk.time[offered - 1])
+        last = cpu.paced_to = int(chunk.time[offered - 1])
         if keep < 1.0:
             thin(chunk, keep, rng)
         kept = int(chunk.packets[0])
@@ -331,6 +334,7 @@ class Box:
             if port.queued == 0 and arrival is not None:
                 port.receive(arrival)
             n = port.poll(self._chunk, PACE_ROUND)
+            cpu.paced_to = int(self._chunk.time[n - 1])
             self._feed(cpu, self._chunk, n)
 
     def _feed(self, cpu: _Cpu, chunk: PacketBatch, packets: int) -> None:
