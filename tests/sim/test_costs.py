@@ -185,7 +185,7 @@ def test_a_sheet_with_a_mistake_is_refused(tmp_path, change, message):
 
 
 def test_sums_do_not_depend_on_their_order():
-    """Costs are integers; one charge of everything is at most rounded once a function, never by more than a 1024th of a cycle each."""
+    """Costs are integers: touches charged at once or piece by piece cost the same."""
     rng = np.random.default_rng(3)
     tariff = tariff_of(sheet(cost("ip_rcv", 12.5), cost("ip_route_input", 3.25)))
     tariff = tariff._replace(latency=rng.integers(0, 100 * UNIT, CLASSES))

@@ -99,5 +99,5 @@ def test_a_wrong_route_ends_the_run(monkeypatch):
             return stop, need
 
     monkeypatch.setattr("sim.assemble.find_structure", lambda name: Liar)
-    with pytest.raises(AssertionError, match="liar gave [0-9]+ wrong routes"):
+    with pytest.raises(AssertionError, match=r"liar gave [0-9]+ wrong routes"):
         run_row(SCENARIO, Row(name="liar", structure="liar"))
