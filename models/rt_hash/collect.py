@@ -89,7 +89,7 @@ def scan_bucket(
             touch_entry(cache, log, READ, function, entry, var[AT_NEXT])
         scanned += 1
         after = i64(table.row[entry, NEXT])
-        if jiffies - i64(table.row[entry, LASTUSE]) <= timeout:
+        if (jiffies - i64(table.row[entry, LASTUSE])) & 0xFFFFFFFF <= timeout:  # 32 bits, as on i386
             timeout >>= 1
             before = entry
         else:

@@ -117,7 +117,7 @@ def _intern(
             unlink(table, cache, log, RT_INTERN_HASH, slot, before, entry)
             row[entry, NEXT] = table.bucket[slot]
             table.bucket[slot] = entry
-            row[entry, LASTUSE] = jiffies
+            row[entry, LASTUSE] = jiffies & 0xFFFFFFFF
             row[entry, USE] = (i64(row[entry, USE]) + 1) & 0xFFFFFFFF
             touch_entry(cache, log, WRITE, RT_INTERN_HASH, entry, var[AT_NEXT])
             touch_bucket(table, log, WRITE, RT_INTERN_HASH, slot)
@@ -187,7 +187,7 @@ def insert(
     row[new, SRC] = src
     row[new, DST] = dst
     row[new, IIF_TOS] = iif
-    row[new, LASTUSE] = jiffies
+    row[new, LASTUSE] = jiffies & 0xFFFFFFFF
     row[new, ROUTE] = route & 0xFFFFFFFF
     row[new, USE] = 0
     call(log, RT_HASH_CODE, 1)

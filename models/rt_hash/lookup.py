@@ -68,7 +68,7 @@ def lookup(table: RtTable, cache: SlabState, log: AccessLog, slot: int, src: int
         if on:
             touch(log, READ, IP_ROUTE_INPUT, object_address(cache, entry) + var[AT_KEY])
         if i64(row[entry, DST]) == dst and i64(row[entry, SRC]) == src and i64(row[entry, IIF_TOS]) == iif:
-            row[entry, LASTUSE] = jiffies
+            row[entry, LASTUSE] = jiffies & 0xFFFFFFFF
             row[entry, USE] = (i64(row[entry, USE]) + 1) & 0xFFFFFFFF
             if on:
                 touch(log, WRITE, IP_ROUTE_INPUT, object_address(cache, entry) + var[AT_LASTUSE])

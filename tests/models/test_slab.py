@@ -4,15 +4,15 @@ import pytest
 from models.access import empty, make_log, record_line
 from models.functions import number
 from models.kernel import NIL, compiled
-from models.slab import LARGE_PAGE, SLAB_RECORDS, SimulatedMemory, SlabCache, object_address, slab_alloc, slab_free, slab_room
+from models.slab import LARGE_PAGE, PAGE, SLAB_RECORDS, SimulatedMemory, SlabCache, object_address, slab_alloc, slab_free, slab_room
 
 
 def test_regions_never_overlap_and_know_their_owner():
     memory = SimulatedMemory()
     a, b = memory.region("a", 1), memory.region("b", LARGE_PAGE + 1)
-    assert a % LARGE_PAGE == b % LARGE_PAGE == 0
+    assert a % PAGE == b % PAGE == 0
     assert a < b
-    assert memory.region("c", 5) == b + 2 * LARGE_PAGE
+    assert memory.region("c", 5) == a + PAGE  # small ones lie side by side
     assert [memory.owner(x) for x in (a - 1, a, a + 1, b, b + LARGE_PAGE, b + LARGE_PAGE + 1)] == [None, "a", None, "b", "b", None]
     with pytest.raises(ValueError, match="needs at least one byte"):
         memory.region("d", 0)
