@@ -23,10 +23,12 @@ def test_twice_the_same_bytes(once, tmp_path):
     assert written(tmp_path / "again") == once
 
 
+@pytest.mark.skipif(not compiled(), reason="too slow interpreted")
 def test_another_seed_gives_other_bytes(once, tmp_path):
     assert written(tmp_path / "other", seed=8) != once
 
 
+@pytest.mark.skipif(not compiled(), reason="too slow interpreted")
 def test_the_order_of_rows_does_not_matter(once, tmp_path):
     def rows(content):
         return {row["row"]: row for row in msgspec.json.decode(content[0])["rows"]}

@@ -80,7 +80,7 @@ def test_no_filling_is_one_pilot():
 
 
 def test_late_values_are_set_at_the_first_collection_and_again_at_the_end():
-    _, found, calls, _ = filled("rt_hash", 0.1 if compiled() else 0.05, late={"expire_s": 0.03}, settle_s=0.001)
+    _, found, calls, _ = filled("rt_hash", 0.1, late={"expire_s": 0.03}, settle_s=0.001)
     assert found.cycles >= 1
     assert found.level
     assert [values for _, values in calls] == [{"expire_s": 0.03}] * 2
