@@ -67,7 +67,7 @@ class RtHash(FlowCache):
     Params: ClassVar[type] = RtHashParams
     key_parts: ClassVar[tuple[str, ...]] = ("source", "destination", "tos", "interface")
     functions: ClassVar[tuple[str, ...]] = (
-        "ip_route_input", "rt_hash_code", "dst_alloc", "ip_route_input_slow", "rt_intern_hash", "rt_garbage_collect",
+        "ip_route_input", "ip_rcv", "rt_hash_code", "dst_alloc", "ip_route_input_slow", "rt_intern_hash", "rt_garbage_collect",
         "rt_may_expire", "call_rcu_bh", "rcu_do_batch", "dst_rcu_free", "dst_destroy", "ipv4_dst_destroy", "kmem_cache_alloc",
         "cache_alloc_refill", "kmem_cache_free", "cache_flusharray", "free_block", "slab_put_obj", "rt_check_expire",
         "rt_run_flush", "rt_free",

@@ -3,6 +3,9 @@
 Source: net/ipv4/route.c, 2.6.20, ip_route_input and rt_hash_code. The slot is jhash_2words(daddr, saddr ^ iif << 5, secret) without
 tos; addresses go in in host order, where the kernel takes them as they lie in memory (equivalent under a random secret).
 Every entry that does not match costs its key line and the line of its next pointer; a match writes lastuse, refcnt and use.
+These writes are the function's last instructions, and a sampling profiler finds a CPU that waits for them in the function it
+returned to: their line is charged to ip_rcv. (Seen in the published profiles: ip_rcv costs 380 cycles more behind the hash than
+behind the trie, about two lines, of which `input` is one.)
 Chains are never reordered by a hit.
 """
 
@@ -36,6 +39,7 @@ from models.rt_hash.state import (
 from models.slab import SlabState, object_address
 
 IP_ROUTE_INPUT = number("ip_route_input")
+IP_RCV = number("ip_rcv")
 RT_HASH_CODE = number("rt_hash_code")
 
 TOS_MASK = 0x1C
@@ -71,9 +75,9 @@ def lookup(table: RtTable, cache: SlabState, log: AccessLog, slot: int, src: int
             row[entry, LASTUSE] = jiffies & 0xFFFFFFFF
             row[entry, USE] = (i64(row[entry, USE]) + 1) & 0xFFFFFFFF
             if on:
-                touch(log, WRITE, IP_ROUTE_INPUT, object_address(cache, entry) + var[AT_LASTUSE])
+                touch(log, WRITE, IP_RCV, object_address(cache, entry) + var[AT_LASTUSE])
                 if apart(table, AT_USE, AT_LASTUSE):
-                    touch(log, WRITE, IP_ROUTE_INPUT, object_address(cache, entry) + var[AT_USE])
+                    touch(log, WRITE, IP_RCV, object_address(cache, entry) + var[AT_USE])
             table.stat[IN_HLIST_SEARCH] += depth
             table.stat[DEPTH + min(depth, DEPTHS - 1)] += 1
             return entry

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from sim.errors import UserError
-from sim.load import check_scenario, load_scenario, with_settings
+from sim.load import check_rows, check_scenario, load_scenario, with_settings
 from sim.result import RunResult, to_json
 from sim.scenario import Fib, Row, Scenario, Traffic
 
@@ -53,6 +53,7 @@ def replay_command(
         if Path(path).is_fifo():
             raise CaptureError(f"{path} is a pipe, and a capture is read several times; save it to a file first")
     getattr(open_captures(captures), "close", lambda: None)()  # refuses at once what is no capture
+    check_rows(scenario)
     from sim.experiments.replay import survey
 
     survey(scenario, scenario.traffic, scenario.seed)  # and what is damaged or empty before anything is run
