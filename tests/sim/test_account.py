@@ -96,9 +96,11 @@ def test_the_checksum_tells_answers_and_their_order():
 
 
 def test_the_checksum_does_not_depend_on_the_batches():
+    answers = np.arange(10) * 7 % 5
     batch, log, whole, parts = make_batch(10), make_log(1, 10), make_ledger(), make_ledger()
-    log.answer[:] = np.arange(10) * 7 % 5
+    log.answer[:] = answers
     account(whole, batch, log, 0, 10, 0, 0)
-    for first, stop in ((0, 1), (1, 1), (1, 6), (6, 10)):
-        account(parts, batch, log, first, stop, 0, 0)
+    for first, stop in ((0, 1), (1, 6), (6, 10)):
+        log.answer[: stop - first] = answers[first:stop]
+        account(parts, batch, log, 0, stop - first, 0, 0)
     assert whole.total[SUM] == parts.total[SUM]

@@ -74,6 +74,22 @@ def test_a_ring_is_a_list_with_an_end(plan, descriptors):
         assert port.next_arrival() == (oracle.chunk[0][0] if oracle.chunk else None)
 
 
+def test_packets_pass_whole():
+    """Every field of a packet comes out as it went in, past the end of the ring and around it."""
+    port, out = Port(8, 4, chunk=5), make_batch(5)
+    for turn in range(4):
+        chunk = port.chunk
+        chunk.packets[0] = 5
+        chunk.time[:] = np.arange(5) + 100 * turn
+        chunk.key[:] = np.arange(20).reshape(5, 4) + 1000 * turn
+        chunk.length[:], chunk.flags[:], chunk.route[:] = np.arange(5) + 60, np.arange(5) + turn, np.arange(5) - turn
+        expected = packets_of(chunk)
+        port.begin_chunk()
+        port.receive(100 * turn + 4)
+        assert port.poll(out, 5) == 5
+        assert packets_of(out) == expected
+
+
 def test_a_ring_of_256_descriptors_holds_255_packets():
     port = Port(256, 4, chunk=300)
     port.chunk.packets[0] = 300
