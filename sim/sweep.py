@@ -8,14 +8,16 @@ the calling process. Whatever offers `submit` as concurrent.futures does can tak
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Generator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 from sim.errors import UserError, sentence
@@ -90,6 +92,14 @@ def _start_worker(queue: Any) -> None:
     global _progress_queue
     _progress_queue = queue
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _leave_with_parent(parent: int) -> None:
+    """End this worker when its parent is gone, however that ended: nobody would read what it computes."""
+    while os.getppid() == parent:
+        sleep(1.0)
+    os._exit(1)
 
 
 def _in_worker(task: Task) -> RowResult:
