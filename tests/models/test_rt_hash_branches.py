@@ -299,7 +299,7 @@ def test_touches_of_a_hit(chain):
         (READ, "ip_route_input", "L2"),
         (READ, "ip_route_input", "L0"),
         (READ, "ip_route_input", "L2"),
-        (WRITE, "ip_route_input", "L0"),
+        (WRITE, "ip_rcv", "L0"),
     ]
     assert chain.calls == {"rt_hash_code": 1, "ip_route_input": 1}
     assert int(chain.log.miss[0]) == NIL
@@ -383,8 +383,8 @@ def test_touches_of_a_hit_with_the_fields_of_2_6_21():
     assert lines(bench)[1:] == [
         (READ, "ip_route_input", "L2"),
         (READ, "ip_route_input", "L2"),
-        (WRITE, "ip_route_input", "L1"),
-        (WRITE, "ip_route_input", "L2"),
+        (WRITE, "ip_rcv", "L1"),
+        (WRITE, "ip_rcv", "L2"),
     ]
 
 

@@ -2,9 +2,9 @@
 
 import errno
 import json
-import struct
 
 import pytest
+from oracles import frames
 
 import sim.result_folder as folder_module
 import sim.run
@@ -34,7 +34,7 @@ class Mine(FlowCache):
         return undefined_name
 """
 
-EMPTY_CAPTURE = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+ONE_PACKET = frames.pcap([(0, frames.ethernet(frames.ipv4(frames.udp(1, 2), 3, 4)))])
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def dstlab(tmp_path, monkeypatch, capsys, runner):
     """Run a command line in an empty folder that holds `mine.toml`; gives status, stdout, stderr."""
     (tmp_path / "mine.toml").write_text(SCENARIO)
     (tmp_path / "my_cache.py").write_text(PLUGIN)
-    (tmp_path / "empty.pcap").write_bytes(EMPTY_CAPTURE)
+    (tmp_path / "one.pcap").write_bytes(ONE_PACKET)
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
@@ -142,16 +142,22 @@ def test_options_of_run(dstlab, options, wanted):
 
 def test_replay_is_a_table_of_structures(dstlab):
     status, out, _ = dstlab(
-        "replay", "empty.pcap", "--structure", "lru,capacity=64", "--structure", "none", "--quiet", "--jobs", "1", "--json", "-"
+        "replay", "one.pcap", "--structure", "lru,capacity=64", "--structure", "none", "--quiet", "--jobs", "1", "--json", "-"
     )
     assert status == 0
     rows = json.loads(out)["rows"]
     assert [row["row"] for row in rows] == ["lru,capacity=64", "none"]
-    assert rows[0]["parameters"] == {"capacity": 64, "structure": "lru"}
+    assert rows[0]["parameters"] == {"capacity": 64, "structure": "lru", "offered_kpps": 1000.0}
+
+
+def test_replay_as_captured(dstlab):
+    status, out, _ = dstlab("replay", "one.pcap", "--structure", "none", "--as-captured", "--quiet", "--json", "-")
+    assert status == 0
+    assert json.loads(out)["rows"][0]["parameters"] == {"structure": "none"}
 
 
 def test_replay_at_a_rate(dstlab):
-    status, out, _ = dstlab("replay", "empty.pcap", "--structure", "none", "--rate", "250", "--quiet", "--json", "-")
+    status, out, _ = dstlab("replay", "one.pcap", "--structure", "none", "--rate", "250", "--quiet", "--json", "-")
     assert status == 0
     assert json.loads(out)["rows"][0]["parameters"]["offered_kpps"] == 250
 
@@ -184,16 +190,16 @@ def test_replay_at_a_rate(dstlab):
         (["replay", "."], "directory"),
         (["replay", "mine.toml"], "mine.toml"),
         (["replay"], "Missing argument"),
-        (["replay", "empty.pcap", "--rate", "0"], "offered_kpps must be more than 0"),
-        (["replay", "empty.pcap", "--rate", "fast"], "'fast' is not a valid float"),
-        (["replay", "empty.pcap", "--rate", "5", "--as-captured"], "--rate and --as-captured exclude each other"),
-        (["replay", "empty.pcap", "--structure", "lru,64"], "'64' is not KEY=VALUE"),
-        (["replay", "empty.pcap", "--structure", "lruu"], "unknown structure 'lruu'; did you mean lru?"),
-        (["replay", "empty.pcap", "--structure", "lru,capacty=3"], "did you mean capacity?"),
-        (["replay", "empty.pcap", "--structure", "gone.py:Mine"], "gone.py does not exist"),
-        (["replay", "empty.pcap", "--structure", "my_cache.py:Mien"], "did you mean Mine?"),
-        (["replay", "empty.pcap", "--machine", "opteron"], "did you mean opteron-2218?"),
-        (["replay", "empty.pcap", "--fib", "none.txt"], "none.txt"),
+        (["replay", "one.pcap", "--rate", "0"], "offered_kpps must be more than 0"),
+        (["replay", "one.pcap", "--rate", "fast"], "'fast' is not a valid float"),
+        (["replay", "one.pcap", "--rate", "5", "--as-captured"], "--rate and --as-captured exclude each other"),
+        (["replay", "one.pcap", "--structure", "lru,64"], "'64' is not KEY=VALUE"),
+        (["replay", "one.pcap", "--structure", "lruu"], "unknown structure 'lruu'; did you mean lru?"),
+        (["replay", "one.pcap", "--structure", "lru,capacty=3"], "did you mean capacity?"),
+        (["replay", "one.pcap", "--structure", "gone.py:Mine"], "gone.py does not exist"),
+        (["replay", "one.pcap", "--structure", "my_cache.py:Mien"], "did you mean Mine?"),
+        (["replay", "one.pcap", "--machine", "opteron"], "did you mean opteron-2218?"),
+        (["replay", "one.pcap", "--fib", "none.txt"], "none.txt"),
         (["show", "rt_hsh"], "unknown name 'rt_hsh'; did you mean rt_hash?"),
         (["check", "lruu"], "unknown structure 'lruu'; did you mean lru?"),
         (["check", "my_cache.py:Mien"], "did you mean Mine?"),
@@ -263,7 +269,7 @@ def test_debug_keeps_the_traceback_of_a_users_error(dstlab):
 
 def test_a_plugin_that_fails_while_it_runs_is_named_with_its_line(dstlab, runner):
     runner("run_plugin_fault")
-    outcome = dstlab("replay", "empty.pcap", "--structure", "my_cache.py:Mine", "--jobs", "1")
+    outcome = dstlab("replay", "one.pcap", "--structure", "my_cache.py:Mine", "--jobs", "1")
     refused(outcome, "row my_cache.py:Mine: my_cache.py: line 7: NameError: name 'undefined_name' is not defined")
     assert "`dstlab check my_cache.py:Mine`" in outcome[2]
 
