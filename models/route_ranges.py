@@ -96,7 +96,7 @@ def resolve(ranges: RangeState, batch: PacketBatch, packets: int) -> None:
     """Routes of the first `packets` packets into batch.route, through the memo."""
     for i in range(packets):
         address = i64(batch.key[i, DST])
-        at = ((address * 0x9E3779B1) >> 7) & (MEMO - 1)
+        at = ((address * 0x1E3779B1) >> 7) & (MEMO - 1)
         known = ranges.memo[at]
         if (known >> 31) != address:
             found = find_route(ranges, address)
