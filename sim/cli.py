@@ -6,6 +6,7 @@ Ctrl-C gives 130; any other exception is a bug and keeps its traceback. `dstlab 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -138,13 +139,24 @@ def execute(arguments: Sequence[str]) -> int:
         _say(" ".join(error.format_message().split()))
         return EXIT_USER_ERROR
     except BrokenPipeError:
+        _let_go_of_stdout()
         return EXIT_BROKEN_PIPE
     except (ValueError, OSError, MemoryError) as error:
         if debug:
             raise
         _say(sentence(error))
+        _let_go_of_stdout()
         return EXIT_USER_ERROR
     return status if isinstance(status, int) else 0
+
+
+def _let_go_of_stdout() -> None:
+    """Where stdout takes no more, send the rest nowhere: Python flushes it once more at exit and would change the exit status."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _say(text: str) -> None:
