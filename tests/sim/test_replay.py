@@ -91,6 +91,14 @@ def test_entries_are_the_mean_over_packets(folder):
     assert window(result, "entries") == 20
 
 
+def test_a_round_of_many_packets_weighs_as_many(folder):
+    """Nine packets that meet in one round, then one alone, a second later: 9 entries for nine of them, 10 for the last."""
+    made = [(START + (i == 9) * SECOND, frames.ethernet(frames.ipv4(frames.udp(1, 53), 1, 0x0A000000 + i))) for i in range(10)]
+    (folder / "burst.pcap").write_bytes(frames.pcap(made))
+    result = replayed(["burst.pcap"], as_captured=True)
+    assert result.figures["entries"].simulated == pytest.approx((9 * 9 + 10) / 10)
+
+
 def test_every_packet_of_a_small_capture_counts(folder):
     result = replayed([capture(folder / "one.pcap", [(1, 0x0A000001)])], as_captured=True)
     assert window(result, "box_slow") == 1
