@@ -26,7 +26,6 @@ import numpy.typing as npt
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 U32 = npt.NDArray[np.uint32]
-U16 = npt.NDArray[np.uint16]
 U8 = npt.NDArray[np.uint8]
 
 NIL = (1 << 31) - 1

@@ -87,8 +87,8 @@ class SimulatedMemory:
         return name if address < end else None
 
 
-BASE, SIZE, PER_SLAB, FIRST, SLAB_BYTES, PAGES, LIMIT, BATCH, SLABS, PARTIAL, LIVE, SHARED, ARRAYS, FRESH = range(14)
-VARS = 14
+BASE, SIZE, PER_SLAB, FIRST, SLAB_BYTES, PAGES, LIMIT, BATCH, SLABS, PARTIAL, LIVE, SHARED, ARRAYS = range(13)
+VARS = 13
 
 
 class SlabState(NamedTuple):

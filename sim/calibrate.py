@@ -71,9 +71,27 @@ class Measured:
         all_calls = bill.calls / UNIT / max(1, added.hits + added.slow)
         self.calls = np.where(tariff.cycles > 0, by_cycles, all_calls)  # per packet
 
-    def stall(self, function: int, latency: np.ndarray) -> float:
-        """Cycles per packet that the touches of a function cost."""
-        return float(self.touches[function] @ latency) / UNIT
+    def latency(self, memory_ns: float) -> np.ndarray:
+        """The tariff's latencies with another one for lines from memory, 1/1024 cycle by class."""
+        changed: np.ndarray = self.assembly.box.pricer.tariff.latency.copy()
+        changed[2 * MEMORY : 2 * MEMORY + 2] = self.assembly.machine.cycles(memory_ns)
+        return changed
+
+    def stall(self, function: int, memory_ns: float) -> float:
+        """Cycles per packet that the touches of a function cost with that memory latency."""
+        return float(self.touches[function] @ self.latency(memory_ns)) / UNIT
+
+    def simulated(self, cycles: dict[str, float], memory_ns: float, leave_out: set[str]) -> float:
+        """Cycles per packet of all functions but some, at so many instruction cycles a call."""
+        skipped = {number(name) for name in leave_out}
+        total = sum(self.stall(f, memory_ns) for f in range(self.touches.shape[0]) if f not in skipped)
+        return total + sum(own * float(self.calls[number(name)]) for name, own in cycles.items() if name not in leave_out)
+
+    @property
+    def published_cycles(self) -> float:
+        """Cycles per packet of the published row, all CPUs being busy."""
+        cpus, clock_hz = len(self.assembly.box.sources), int(self.assembly.machine.clock_hz)
+        return cpus * clock_hz / (self.published.figures["total_kpps"] * 1000)
 
 
 @dataclass
@@ -98,21 +116,13 @@ def measure(scenario: Scenario, name: str, seed: int, report: Callable[[str], No
     return Measured(row, published_row(scenario.published, row.published, name), assembly, window)
 
 
-def _memory_column(latency: np.ndarray, ns: float, assembly: Assembly) -> np.ndarray:
-    changed: np.ndarray = latency.copy()
-    changed[2 * MEMORY : 2 * MEMORY + 2] = assembly.machine.cycles(ns)
-    return changed
-
-
 def fit_latency(rows: list[Measured], fit: Fit) -> None:
     """Memory latency and the instructions of ip_route_input, to that function in both profiles."""
     f = number(LATENCY_ON)
     lines, rest, calls, wanted = [], [], [], []
     for found in rows:
-        latency = found.assembly.box.pricer.tariff.latency.copy()
-        latency[2 * MEMORY : 2 * MEMORY + 2] = 0
         lines.append(float(found.touches[f, 2 * MEMORY : 2 * MEMORY + 2].sum()))
-        rest.append(found.stall(f, latency))
+        rest.append(found.stall(f, 0.0))
         calls.append(float(found.calls[f]))
         wanted.append(found.published.profile[LATENCY_ON])
     a = np.array([lines, calls]).T
@@ -142,9 +152,8 @@ def fit_functions(rows: list[Measured], names: list[str], most: float | None, fi
         for found in rows:
             if plain not in found.published.profile or found.calls[f] <= 0:
                 continue
-            latency = _memory_column(found.assembly.box.pricer.tariff.latency, fit.memory_ns, found.assembly)
             target = found.published.profile[plain]
-            over += (target - found.stall(f, latency)) * found.calls[f] / target**2
+            over += (target - found.stall(f, fit.memory_ns)) * found.calls[f] / target**2
             under += found.calls[f] ** 2 / target**2
             listed += 1
         if not listed:
@@ -158,23 +167,23 @@ def fit_functions(rows: list[Measured], names: list[str], most: float | None, fi
         fit.figures += listed
 
 
+def _general(sheet: CostSheet, fit: Fit) -> dict[str, float]:
+    """Instruction cycles of every function, fitted ones first; not those that hold behind one structure only."""
+    fitted = {name: cycles for name, cycles in fit.cycles.items() if "@" not in name}
+    return {entry.name: entry.cycles for entry in sheet.function if entry.structure is None} | fitted
+
+
 def fit_others(rows: list[Measured], sheet: CostSheet, fit: Fit) -> None:
     """What the profiles do not list, as a line in the slow share through the totals of both rows."""
-    known = {entry.name: entry.cycles for entry in sheet.function if entry.structure is None} | fit.cycles
-    shares, missing = [], []
-    for found in rows:
-        box = found.assembly.box
-        latency = _memory_column(box.pricer.tariff.latency, fit.memory_ns, found.assembly)
-        simulated = sum(found.stall(f, latency) for f in range(found.touches.shape[0]))
-        simulated += sum(known[name] * found.calls[number(name)] for name in known if name not in OTHERS)
-        total = len(box.sources) * int(found.assembly.machine.clock_hz) / (found.published.figures["total_kpps"] * 1000)
-        shares.append(found.published.figures["slow_share"])
-        missing.append(total - simulated)
+    known = {name: cycles for name, cycles in _general(sheet, fit).items() if name not in OTHERS}
+    shares = [found.published.figures["slow_share"] for found in rows]
+    missing = [found.published_cycles - found.simulated(known, fit.memory_ns, set()) for found in rows]
     per_slow = (missing[1] - missing[0]) / (shares[1] - shares[0])
-    fit.cycles["other_slow_path"] = round(max(0.0, float(per_slow)), 1)
-    fit.cycles["other_per_packet"] = round(max(0.0, float(missing[0] - per_slow * shares[0])), 1)
-    if min(per_slow, missing[0] - per_slow * shares[0]) < 0:
-        fit.notes.append(f"what is not listed would be {missing[0] - per_slow * shares[0]:.0f} + {per_slow:.0f} s; held at 0")
+    per_packet = missing[0] - per_slow * shares[0]
+    fit.cycles["other_slow_path"] = round(max(0.0, per_slow), 1)
+    fit.cycles["other_per_packet"] = round(max(0.0, per_packet), 1)
+    if min(per_slow, per_packet) < 0:
+        fit.notes.append(f"what is not listed would be {per_packet:.0f} + {per_slow:.0f} s; held at 0")
     fit.constants += 2
     fit.figures += 2
 
@@ -184,22 +193,14 @@ def fit_trie_rest(found: Measured, sheet: CostSheet, fit: Fit) -> None:
 
     All that unicache does for every packet is dear enough to be listed; what is missing is the upkeep of the trie.
     """
-    known = {entry.name: entry.cycles for entry in sheet.function if entry.structure is None} | fit.cycles
-    known |= {name.partition("@")[0]: cycles for name, cycles in fit.cycles.items() if "@" in name}
-    box = found.assembly.box
-    latency = _memory_column(box.pricer.tariff.latency, fit.memory_ns, found.assembly)
-    listed = {number(name) for name in found.published.profile}
-    simulated = sum(found.stall(f, latency) for f in range(found.touches.shape[0]) if f not in listed)
-    for name, cycles in known.items():
-        if "@" not in name and number(name) not in listed:
-            simulated += cycles * float(found.calls[number(name)])
-    total = len(box.sources) * int(found.assembly.machine.clock_hz) / (found.published.figures["total_kpps"] * 1000)
-    missing = total - sum(found.published.profile.values()) - simulated
+    listed = found.published.profile
+    simulated = found.simulated(_general(sheet, fit), fit.memory_ns, set(listed))
+    missing = found.published_cycles - sum(listed.values()) - simulated
     more = missing / found.published.figures["slow_share"]
     fit.notes.append(
         f"unicache at length 40: {missing:.0f} cycles a packet that its profile does not list are not simulated either"
     )
-    fit.cycles["other_slow_path@unicache"] = round(fit.cycles["other_slow_path"] + max(0.0, float(more)), 1)
+    fit.cycles["other_slow_path@unicache"] = round(fit.cycles["other_slow_path"] + max(0.0, more), 1)
     fit.constants += 1
     fit.figures += 1
 

@@ -16,7 +16,7 @@ from sim.errors import UserError, did_you_mean
 from sim.published import published_row
 from sim.result import FIGURES, ROLES
 from sim.scenario import Box, Fib, Measure, Row, Scenario, Traffic
-from sim.toml_input import decode, find_named, looks_like_path, names_in, read_toml
+from sim.toml_input import decode, find_named, looks_like_path, read_toml
 
 _HERE = Path(__file__).parent
 SCENARIOS = _HERE / "scenarios"
@@ -231,8 +231,3 @@ def _set_parameter(scenario: Scenario, key: str, value: Any, setting: str) -> Sc
         for row in scenario.row
     ]
     return msgspec.structs.replace(scenario, row=rows)
-
-
-def scenario_names() -> list[str]:
-    """Scenarios of the project."""
-    return names_in(SCENARIOS)

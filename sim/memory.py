@@ -41,13 +41,6 @@ PAGE, NEWER, OLDER = 0, 1, 2
 
 CLEAN_VICTIMS, WRITE_BACKS, L2_STORES, L2_STORE_MISSES, LOST = range(5)
 STATS = 5
-STAT_NAMES = (
-    "clean L2 victims",
-    "write-backs to memory",
-    "stores from L1 to L2",
-    "of those, misses",
-    "lines lost to other writers",
-)
 """Events that cost nobody time. Misses of L1 and L2 are not among them: they are sums of the touches' classes."""
 
 MOST_LINES = (1 << 31) - 1

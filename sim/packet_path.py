@@ -31,7 +31,6 @@ NONE, RX, TX, SLOT, DST = range(5)
 
 FUNCTION, KIND, OBJECT, OFFSET = range(4)
 BASE, PER_CPU, STRIDE, MOVES = range(4)
-BEGIN = 0  # followed by the first row of each later phase, and the end
 RX_MASK, TX_MASK, SLOTS_MADE, SHARED_HELD = range(4)
 RX_WRITTEN, RX_NEXT, TX_NEXT, TX_DONE, OPEN, OPEN_SLOT, HELD = range(7)
 

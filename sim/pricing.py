@@ -250,8 +250,8 @@ class Pricing:
         """Price packets [first, stop) of a batch of `packets`, and what the log holds of the open packet `stop`.
 
         A CPU whose transmitted packets nobody cleans up (the other CPU stalls) cleans the oldest up itself before RECENT wait.
-        slow.end[k] ends the slow path's records of the k-th packet that `missed_packets` names for the same arguments. Returns the
-        number of records priced.
+        slow.end[k] ends the slow path's records of the k-th packet whose slow path is due: those of [first, stop] with a miss
+        mark, but not `first` if an earlier log of the batch has brought its slow path. Returns the number of records priced.
         """
         self.make_room(cpu, stop - first, int(log.head[USED] + slow.head[USED]))
         return int(price_poll(self.memory, self.path, log, slow, cpu, first, stop, packets))
@@ -277,17 +277,3 @@ class Pricing:
         self.path = with_room(self.path, packets * int(self.path.row.shape[0]))
         _begin_poll(self.memory, self.path, _NOTHING, cpu, ring, packets, 0)
         return packets
-
-
-@kernel
-def missed_packets(path: PacketPath, log: AccessLog, cpu: int, first: int, stop: int, packets: int, found: I64) -> int:
-    """Packets whose slow path is due in the poll call with the same arguments, in order, into `found` (int64[stop - first + 1]).
-
-    Call it before that poll. Returns how many. A packet whose slow path an earlier log of the batch has brought is left out.
-    """
-    n = 0
-    for i in range(first, min(stop + 1, packets)):
-        if log.miss[i] != NIL and not (i == first and path.cpu[cpu, OPEN] == ROUTED):
-            found[n] = i
-            n += 1
-    return n

@@ -4,6 +4,7 @@ After R. Olsson's description (netdev, 19 Feb 2007; unicache2 README) and TRASH 
 published; the parts say what is inferred. Time is in jiffies of world.hz, taken from ctx.now.
 """
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -221,10 +222,13 @@ class Unicache(FlowCache):
 
     def collect(self, ctx: Context) -> bool:
         """A slice of the passive collection; True when it is over or none is due."""
-        need = NEED_POOL
-        while need == NEED_POOL:
+        return self._slice_of(collect, ctx)
+
+    def _slice_of(self, kernel: Callable[..., int], ctx: Context) -> bool:
+        """Run a collection's kernel until it is over (True) or the log must be priced, growing what is full."""
+        while True:
             need = int(
-                collect(
+                kernel(
                     self._state,
                     self._trie.state,
                     self._trie.leaves.state,
@@ -235,9 +239,9 @@ class Unicache(FlowCache):
                     self._jiffies(ctx),
                 )
             )
-            if need == NEED_POOL:
-                self.grow()
-        return need == NEED_NOTHING
+            if need != NEED_POOL:
+                return need == NEED_NOTHING
+            self.grow()
 
     def reclaim(self, limit: int, ctx: Context) -> int:
         """Destroy up to `limit` flows of this CPU's queue whose grace period has passed; stops when the log is nearly full."""
@@ -284,23 +288,7 @@ class Unicache(FlowCache):
             leaves = self._trie.leaves.state.var
             ids = int(leaves[SLABS] * leaves[PER_SLAB])
             var[TIMER_LEFT] = min(ids, -(-ids * int(var[INTERVAL]) // max(1, int(var[TIMEOUT]))))
-        need = NEED_POOL
-        while need == NEED_POOL:
-            need = int(
-                collect_timer(
-                    self._state,
-                    self._trie.state,
-                    self._trie.leaves.state,
-                    self.world.rcu.state,
-                    ctx.log,
-                    ctx.cpu,
-                    ctx.now,
-                    self._jiffies(ctx),
-                )
-            )
-            if need == NEED_POOL:
-                self.grow()
-        self._timer_is_new = need == NEED_NOTHING
+        self._timer_is_new = self._slice_of(collect_timer, ctx)
         return self._timer_is_new
 
     # -- what it says of itself ----------------------------------------------------------------------------------------

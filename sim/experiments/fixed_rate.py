@@ -6,7 +6,6 @@ run is averaged. For checking structures against figures from elsewhere, and for
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import msgspec
@@ -14,6 +13,7 @@ import numpy as np
 
 from sim.assemble import assemble, stream
 from sim.experiments.forwarding import LEVELS
+from sim.experiments.reporting import Reporter
 from sim.result import Host, Phases, RowProgress, RowResult, Span, Windows, make_figure
 from sim.scenario import Row, Scenario
 from sim.warmup import SECOND
@@ -23,8 +23,8 @@ STEP_NS = 50_000_000
 
 def run_row(scenario: Scenario, row: Row, *, seed: int, quick: bool = False, progress: Callable[[RowProgress], None]) -> RowResult:
     """Run one row for fill_s seconds and average the second half. ValueError in one sentence for what cannot work."""
-    began = time.perf_counter()
-    progress(RowProgress(row=row.name, phase="compiling"))
+    report = Reporter(row.name, progress)
+    report("compiling", 0, 0.0)
     assembly = assemble(scenario, row, seed, quick=quick)
     box, found = assembly.box, assembly.found
     keep = 1.0
@@ -50,17 +50,7 @@ def run_row(scenario: Scenario, row: Row, *, seed: int, quick: bool = False, pro
             before, counters, half_at = box.totals(), box.structure.counters(), box.now
         else:
             entries.append(len(box.structure))
-        spent = time.perf_counter() - began
-        progress(
-            RowProgress(
-                row=row.name,
-                phase="pacing",
-                packets=box.totals().processed,
-                done=box.now / length,
-                packets_per_s=box.totals().processed / spent,
-                seconds_left=spent * (length / max(1, box.now) - 1),
-            )
-        )
+        report("pacing", box.totals().processed, box.now / length)
     added, seconds = box.totals().minus(before), (box.now - half_at) / SECOND
     after = box.structure.counters()
     rates = {f"{name} per second": (after[name] - counters[name]) / seconds for name in after if name not in LEVELS}
@@ -72,7 +62,7 @@ def run_row(scenario: Scenario, row: Row, *, seed: int, quick: bool = False, pro
         "total_kpps": make_figure(served / seconds / 1000),
         "slow_share": make_figure(added.slow / served if served else float("nan")),
     }
-    wall = time.perf_counter() - began
+    wall = report.spent_s
     packets = box.totals().processed
     return RowResult(
         row=row.name,

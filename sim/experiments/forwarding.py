@@ -10,7 +10,6 @@ counted with the slow path, at the published share s.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import msgspec
@@ -21,6 +20,7 @@ from sim.account import WORST, percentile
 from sim.assemble import Assembly, assemble, lossfree_checksum, stream
 from sim.box import Totals
 from sim.costs import UNIT
+from sim.experiments.reporting import Reporter
 from sim.memory import CLASS_NAMES
 from sim.published import PublishedRow, published_row
 from sim.result import Host, Latency, Loss, Phases, RowProgress, RowResult, Span, Windows, make_figure
@@ -169,27 +169,16 @@ def open_loop_kpps(assembly: Assembly, hits: int, slow: int, share: float) -> fl
 
 def run_row(scenario: Scenario, row: Row, *, seed: int, quick: bool = False, progress: Report) -> RowResult:
     """Run one row. ValueError in one sentence for what cannot work."""
-    began = time.perf_counter()
-    last = [0.0]
+    tell = Reporter(row.name, progress)
+    last = 0.0
 
     def report(phase: str, done: float) -> None:
-        now = time.perf_counter()
-        if now - last[0] < 0.2 and done not in (0.0, 1.0):
+        nonlocal last
+        if tell.spent_s - last < 0.2 and done not in (0.0, 1.0):
             return
-        last[0] = now
-        packets = assembly.box.totals().processed if assembly is not None else 0
+        last = tell.spent_s
         overall = {"compiling": 0.0, "filling": 0.4 * done, "settling": 0.4, "measuring": 0.45 + 0.55 * done}.get(phase, 0.0)
-        spent = now - began
-        progress(
-            RowProgress(
-                row=row.name,
-                phase=phase,
-                packets=packets,
-                done=overall,
-                packets_per_s=packets / spent if spent > 0 else None,
-                seconds_left=spent * (1 - overall) / overall if overall > 0.02 else None,
-            )
-        )
+        tell(phase, assembly.box.totals().processed if assembly is not None else 0, overall)
 
     assembly = None
     report("compiling", 0.0)
@@ -197,7 +186,7 @@ def run_row(scenario: Scenario, row: Row, *, seed: int, quick: bool = False, pro
     assembly = assemble(scenario, row, seed, quick=quick)
     window, windows = warm_up(assembly, row, seed, report)
     published = published_row(scenario.published, row.published, row.name) if scenario.published and row.published else None
-    return row_result(scenario, row, assembly, window, windows, published, checksum, time.perf_counter() - began, quick)
+    return row_result(scenario, row, assembly, window, windows, published, checksum, tell.spent_s, quick)
 
 
 def row_result(

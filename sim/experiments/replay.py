@@ -11,7 +11,6 @@ such a packet is answered with an ICMP message and not transmitted; here it is p
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +18,9 @@ from typing import Any
 from models.flow import make_batch
 from sim.account import ERRORS, SLOWS, Ledger
 from sim.assemble import QUICK, Assembly, assemble, checksum_of, lossfree, make_ranges, make_sources, make_table
-from sim.box import Box, Totals
+from sim.box import Totals
 from sim.experiments.forwarding import Window, row_result
+from sim.experiments.reporting import Reporter
 from sim.load import sections
 from sim.result import RowProgress, RowResult, Span, Windows
 from sim.scenario import Row, Scenario, Traffic
@@ -51,24 +51,10 @@ def run_replay(
     scenario: Scenario, row: Row, *, seed: int, quick: bool = False, progress: Callable[[RowProgress], None]
 ) -> RowResult:
     """Replay the captures of one row; a quick run takes their first tenth. ValueError in one sentence for what cannot work."""
-    began = time.perf_counter()
+    tell = Reporter(row.name, progress)
     traffic = sections(scenario, row).traffic
 
-    def report(phase: str, box: Box | None, done: float) -> None:
-        spent = time.perf_counter() - began
-        packets = box.totals().processed if box is not None else 0
-        progress(
-            RowProgress(
-                row=row.name,
-                phase=phase,
-                packets=packets,
-                done=done,
-                packets_per_s=packets / spent if spent > 0 else None,
-                seconds_left=spent * (1 - done) / done if done > 0.02 else None,
-            )
-        )
-
-    report("reading", None, 0.0)
+    tell("reading", 0, 0.0)
     most = None
     if quick:
         most = max(1, survey(scenario, traffic, seed).packets // QUICK)
@@ -77,10 +63,10 @@ def run_replay(
     def build() -> Assembly:
         return assemble(scenario, row, seed, quick=quick, sources=make_sources(traffic, seed, most))
 
-    report("checking", None, 0.0)
+    tell("checking", 0, 0.0)
     whole = lossfree(build(), found.packets)
     assembly = build()
-    window = Replay(assembly, lambda phase, done: report(phase, assembly.box, done))
+    window = Replay(assembly, lambda phase, done: tell(phase, assembly.box.totals().processed, done))
     window.run(found)
     assembly.notes += notes(scenario, found, whole, window.added)
     windows = Windows(
@@ -89,7 +75,7 @@ def run_replay(
         steady=False,
         reason=WHY_NOT_STEADY,
     )
-    return row_result(scenario, row, assembly, window, windows, None, checksum_of(whole), time.perf_counter() - began, quick)
+    return row_result(scenario, row, assembly, window, windows, None, checksum_of(whole), tell.spent_s, quick)
 
 
 def survey(scenario: Scenario, traffic: Traffic, seed: int, most: int | None = None) -> Survey:

@@ -21,12 +21,12 @@ from models.access import (
 )
 from models.flow import make_batch
 from models.functions import MAX_FUNCTIONS, number
-from models.kernel import compiled
+from models.kernel import NIL, compiled
 from models.slab import SimulatedMemory
 from sim.machine import load_machine
 from sim.memory import CLASS_NAMES, counts_by_plane, make_memory
 from sim.packet_path import HELD, OPEN, RX_NEXT, SLOTS_MADE, TX_NEXT, DefaultRow, free_slots, make_path
-from sim.pricing import Pricing, _merge, missed_packets
+from sim.pricing import ROUTED, Pricing, _merge
 
 LOOKUP, SLOW, INSERT, ENTRY = number("ip_route_input"), number("fn_trie_lookup"), number("rt_intern_hash"), number("ip_rcv")
 ALLOC, XMIT, FREE = number("__alloc_skb"), number("e1000_xmit_frame"), number("kfree_skb")
@@ -36,6 +36,14 @@ ROWS = (
     DefaultRow("forward", "e1000_xmit_frame", "write", "tx_desc"),
     DefaultRow("complete", "kfree_skb", "write", "entry", 4),
 )
+
+
+def missed_packets(path, log, cpu, first, stop, packets, found):
+    """Packets whose slow path is due in a poll with the same arguments, in order, into `found`; returns how many."""
+    routed = first if path.cpu[cpu, OPEN] == ROUTED else None  # an earlier log of the batch has brought its slow path
+    due = [i for i in range(first, min(stop + 1, packets)) if log.miss[i] != NIL and i != routed]
+    found[: len(due)] = due
+    return len(due)
 
 
 def pricing(cpus: int = 2, rows=ROWS) -> Pricing:

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from sim.errors import UserError
-from sim.load import EXPERIMENTS, check_rows, load_scenario, scenario_names, sections, with_settings
+from sim.load import EXPERIMENTS, SCENARIOS, check_rows, load_scenario, sections, with_settings
 from sim.run import RUNNERS
+from sim.toml_input import names_in
 
 MINIMAL = """
 name = "mine"
@@ -41,7 +42,7 @@ def write(tmp_path):
 def test_the_projects_own_scenarios_load(name):
     scenario = load_scenario(name)
     assert scenario.name == name
-    assert name in scenario_names()
+    assert name in names_in(SCENARIOS)
     assert len({row.name for row in scenario.row}) == len(scenario.row)
 
 
