@@ -1,5 +1,6 @@
 """What becomes of packets: hits, slow path, errors, wrong answers, time in the box and a checksum over the answers."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -75,6 +76,13 @@ def account(ledger: Ledger, batch: PacketBatch, log: AccessLog, first: int, stop
             total[WORST] = spent
     total[HITS] += hits
     return hits
+
+
+@kernel
+def account_loop(ledger: Ledger, batch: PacketBatch, log: AccessLog, numbers: I64) -> Iterator[int]:
+    """`account` over and over; numbers: first, stop, begin, end."""
+    while True:
+        yield account(ledger, batch, log, i64(numbers[0]), i64(numbers[1]), i64(numbers[2]), i64(numbers[3]))
 
 
 def percentile(latency: I64, share: float) -> float | None:

@@ -24,9 +24,10 @@ from models.access import AccessLog, make_log
 from models.drive import Price, drive, drive_reclaim, drive_timer
 from models.flow import PacketBatch, make_batch
 from models.interface import Context, FlowCache, World
+from models.kernel import Standing
 from models.route_ranges import RouteRanges
-from sim.account import ERRORS, HITS, SLOWS, WORST, WRONG, account, make_ledger
-from sim.nic import Port
+from sim.account import ERRORS, HITS, SLOWS, WORST, WRONG, account_loop, make_ledger
+from sim.nic import Port, copy_packets
 from sim.pricer import Pricer
 from sim.scenario import Box as BoxSettings
 from traces.source import Source
@@ -101,11 +102,13 @@ class Box:
         self._quiet = make_log(1, PACE_ROUND, on=False)
         self._batch = make_batch(self.settings.poll, words)
         self._chunk = make_batch(PACE_CHUNK, words)
+        self._part = make_batch(PACE_ROUND, words)
         self._cpus = [
             _Cpu(Context(0, cpu, self._log, self.world), Port(self.settings.rx_ring, words), source)
             for cpu, source in enumerate(self.sources)
         ]
         self._paced = Totals()
+        self._account = Standing(account_loop, 4)
         self._timers = [_Due(timer.name, timer.period_ns, timer.first_ns) for timer in self.structure.timers()]
 
     # -- totals --------------------------------------------------------------------------------------------------------
@@ -264,7 +267,7 @@ class Box:
             nonlocal spent
             end = spent + pricer.packets(context.cpu, batch, log, first, stop)
             if stop > first:
-                account(self.ledger, batch, log, first, stop, spent, end)
+                self._account((self.ledger, batch, log), first, stop, spent, end)
             spent = end
 
         drive(self.structure, batch, context, price)
@@ -338,19 +341,12 @@ class Box:
             self._feed(cpu, self._chunk, n)
 
     def _feed(self, cpu: _Cpu, chunk: PacketBatch, packets: int) -> None:
-        context, log = cpu.context, self._quiet
+        context, log, part = cpu.context, self._quiet, self._part
         context.log = log
         for first in range(0, packets, PACE_ROUND):
             stop = min(first + PACE_ROUND, packets)
-            part = PacketBatch(
-                packets=np.array([stop - first]),
-                time=chunk.time[first:stop],
-                key=chunk.key[first:stop],
-                length=chunk.length[first:stop],
-                flags=chunk.flags[first:stop],
-                route=chunk.route[first:stop],
-            )
-            context.now = int(part.time[-1])
+            copy_packets(chunk, first, part, stop - first)
+            context.now = int(part.time[stop - first - 1])
             drive(self.structure, part, context, _ignore)
-            account(self.ledger, part, log, 0, stop - first, context.now, context.now)
+            self._account((self.ledger, part, log), 0, stop - first, context.now, context.now)
             self._housekeeping(context, context.now, _ignore)

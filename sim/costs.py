@@ -16,6 +16,7 @@ import numpy as np
 from models.functions import MAX_FUNCTIONS, register
 from models.interface import FlowCache
 from models.kernel import I64, NIL, kernel
+from sim.memory import CLASS_BITS
 from sim.toml_input import load_named
 
 UNIT = 1024
@@ -142,7 +143,7 @@ def charge(
 ) -> int:
     """Turn counts and calls into cycles, add them to the bill and zero them. Returns the sum in 1/1024 cycle.
 
-    counts: int64[2 * MAX_FUNCTIONS, CLASSES], plane by plane; calls: int64[MAX_FUNCTIONS], of structure and slow path; miss:
+    counts: int64[2 * MAX_FUNCTIONS << CLASS_BITS], plane by plane; calls: int64[MAX_FUNCTIONS], of structure and slow path; miss:
     int64[batch], NIL for packets that hit; [first, stop): packets that finished, for the packet path's own calls and for sharing
     the calls of lookups between the planes; all_slow: book everything to SLOW; functions: function numbers in use.
     """
@@ -163,12 +164,16 @@ def charge(
             called += tariff.per_packet[f] * (slows if plane == SLOW else packets - slows)
             sum_ = called * tariff.cycles[f] // UNIT
             booked = SLOW if all_slow else plane
+            row = (plane * MAX_FUNCTIONS + f) << CLASS_BITS
+            touched = 0
             for c in range(tariff.latency.size):
-                n = counts[plane * MAX_FUNCTIONS + f, c]
-                if n != 0:
+                touched |= counts[row + c]
+            if touched != 0:
+                for c in range(tariff.latency.size):
+                    n = counts[row + c]
                     sum_ += n * tariff.latency[c]
                     bill.touches[booked, f, c] += n
-                    counts[plane * MAX_FUNCTIONS + f, c] = 0
+                    counts[row + c] = 0
             if sum_ != 0:
                 sum_ = sum_ * tariff.scale[f] // UNIT
                 bill.cycles[booked, f] += sum_

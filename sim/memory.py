@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from models.functions import MAX_FUNCTIONS
-from models.kernel import I32, I64, U8
+from models.kernel import I32, I64, U8, i64, inlined
 from sim.machine import ONE, Machine
+from sim.recency import MOST_WAYS, fresh_order
 
 CLASSES = 12
 L1, L2, MEMORY, TRANSFER = 0, 1, 2, 3
@@ -33,33 +34,40 @@ PLANES = 2
 SHARED, OWNED, EXCLUSIVE, MODIFIED = 0, 1, 2, 3
 """States of a line; bit 0: memory is stale, bit 1: no other CPU has a copy."""
 
-L1_MASK, L2_MASK, PAGE_SHIFT, IS_EXCLUSIVE, HAS_STLB, STLB_MASK = range(6)
-VARS = 6
+CLASS_BITS = 4
+"""A row of counts has room for 16 classes, so that its place is a shift away."""
 
-CLOCK, LAST_PAGE, NEWEST = 0, 1, 2
-PAGE, NEWER, OLDER = 0, 1, 2
+CPUS, CPU_WORDS, L1_MASK, L1_WAYS, L1_AT, L2_MASK, L2_BITS, L2_WAYS, L2_AT, L2_LINES = range(10)
+EXCLUSIVE_L2, PAGE_SHIFT, DTLB_WAYS, STLB_MASK = range(10, 14)
+HEADER = 16
+"""Words at the head of Memory.word. Masks are sets - 1 (STLB_MASK -1 without an STLB), L2_BITS the bits of a set's number; L1_AT,
+L2_AT and L2_LINES say where in a CPU's words its levels begin."""
 
-CLEAN_VICTIMS, WRITE_BACKS, L2_STORES, L2_STORE_MISSES, LOST = range(5)
-STATS = 5
-"""Events that cost nobody time. Misses of L1 and L2 are not among them: they are sums of the touches' classes."""
+LAST_PAGE, DTLB_ORDER, CLOCK, CLEAN_VICTIMS, WRITE_BACKS, L2_STORES, L2_STORE_MISSES, LOST, DTLB = range(9)
+"""Words of a CPU: the page translated last (-1: none), the DTLB's order of use, the clock of ages; events that cost nobody time
+(misses of L1 and L2 are not among them: they are sums of the touches' classes); the DTLB's pages (-1: none) and, if it has more
+than MOST_WAYS slots, their ages. Behind these the L1: line << 2 | state, most recently used first, -1 empty. Then the L2's sets,
+and then its lines, MOST_WAYS a set, -1 empty: apart, because most searches end at the set and the host caches all sets easily."""
+
+ORDER, STATES, SIGNATURES = 0, 1, 2
+L2_SET = 4
+"""Words of an L2 set: order of use; states, two bits a way, and from bit IN_USE on which ways are in use; two of signatures."""
+IN_USE = 32
 
 MOST_LINES = (1 << 31) - 1
 
 
 class Memory(NamedTuple):
-    """State of the hierarchy. A line is a byte address / 64, below 2^31. An age is time << 8 | state << 6 | way."""
+    """State of the hierarchy. A line is a byte address / 64, below 2^31. An age is time << 8 | slot.
 
-    var: I64  # int64[VARS], geometry
-    cpu: I64  # int64[cpus, 3]: clock of the ages; page translated last, or -1; DTLB slot used last
-    l1: I64  # int64[cpus * sets, ways], line << 2 | state, most recently used first, -1 empty
-    l2_tag: I32  # int32[cpus * sets, ways], line, -1 empty
-    l2_age: I64  # int64[cpus * sets, ways], age; time 0 for an empty way
-    dtlb: I64  # int64[cpus, ways, 3], page or -1, and the neighbours in the ring of slots in order of use
+    Nearly all of it is one array: what a touch needs then hangs on one register of the host, and a helper is handed one array.
+    """
+
+    word: I64  # int64[HEADER + cpus * CPU_WORDS], see above
     dtlb_slot: U8  # uint8[cpus, pages], DTLB slot of a page + 1, 0 if it has none
     stlb_tag: I32  # int32[cpus * sets, ways]; one unused row without an STLB
     stlb_age: I64  # int64[cpus * sets, ways]
-    counts: I64  # int64[PLANES * MAX_FUNCTIONS, CLASSES], touches since they were last taken; row: plane * MAX_FUNCTIONS + function
-    stats: I64  # int64[cpus, STATS], events since the start
+    counts: I64  # int64[PLANES * MAX_FUNCTIONS << CLASS_BITS], touches not yet taken; row: plane * MAX_FUNCTIONS + function
 
 
 def _refuse(machine: Machine) -> None:
@@ -67,6 +75,10 @@ def _refuse(machine: Machine) -> None:
     if len(machine.level) != 2:
         raise ValueError(f"{machine.name}: the memory model runs machines of two cache levels, this one has {len(machine.level)}")
     first, second = machine.level
+    if int(second.ways) > MOST_WAYS:
+        raise ValueError(
+            f"{machine.name}: level {second.level} has {int(second.ways)} ways; the memory model runs at most {MOST_WAYS}"
+        )
     for level in machine.level:
         if level.cores_per_group != 1:
             raise ValueError(
@@ -105,32 +117,43 @@ def make_memory(machine: Machine, cpus: int | None = None) -> Memory:
     first, second = machine.level
     pages = machine.pages()
     stlb_sets, stlb_ways = (int(pages.stlb.sets), int(pages.stlb.ways)) if pages.stlb else (1, 1)
-    var = np.zeros(VARS, np.int64)
-    var[L1_MASK] = int(first.sets) - 1
-    var[L2_MASK] = int(second.sets) - 1
-    var[PAGE_SHIFT] = (int(pages.page_bytes) // int(first.cl_size)).bit_length() - 1
-    var[IS_EXCLUSIVE] = first.victims_to is not None
-    var[HAS_STLB] = pages.stlb is not None
-    var[STLB_MASK] = stlb_sets - 1
-    cpu = np.zeros((cpus, 3), np.int64)
-    cpu[:, LAST_PAGE] = -1
-    l2_rows, ways = cpus * int(second.sets), int(pages.dtlb.ways)
-    dtlb = np.full((ways, 3), -1, np.int64)
-    dtlb[:, NEWER] = np.arange(-1, ways - 1) % ways
-    dtlb[:, OLDER] = np.arange(1, ways + 1) % ways
+    dtlb_ways, pages_in_all = int(pages.dtlb.ways), MOST_LINES * int(first.cl_size) // int(pages.page_bytes) + 1
+    l1_at = DTLB + 2 * dtlb_ways
+    l2_at = l1_at + int(first.sets) * int(first.ways)
+    l2_lines = l2_at + int(second.sets) * L2_SET
+    one_cpu = np.full(l2_lines + int(second.sets) * MOST_WAYS, -1, np.int64)
+    one_cpu[CLOCK:DTLB] = 0
+    one_cpu[DTLB_ORDER] = fresh_order(min(dtlb_ways, MOST_WAYS))
+    one_cpu[DTLB + dtlb_ways : l1_at] = np.arange(dtlb_ways)
+    one_cpu[l2_at:l2_lines] = np.tile([fresh_order(int(second.ways)), 0, 0, 0], int(second.sets))
+    head = np.zeros(HEADER, np.int64)
+    head[CPUS], head[CPU_WORDS] = cpus, one_cpu.size
+    head[L1_MASK], head[L1_WAYS], head[L1_AT] = int(first.sets) - 1, int(first.ways), l1_at
+    head[L2_MASK], head[L2_WAYS], head[L2_AT] = int(second.sets) - 1, int(second.ways), l2_at
+    head[L2_LINES] = l2_lines
+    head[L2_BITS] = int(second.sets).bit_length() - 1
+    head[EXCLUSIVE_L2] = first.victims_to is not None
+    head[PAGE_SHIFT] = (int(pages.page_bytes) // int(first.cl_size)).bit_length() - 1
+    head[DTLB_WAYS] = dtlb_ways
+    head[STLB_MASK] = stlb_sets - 1 if pages.stlb else -1
     return Memory(
-        var=var,
-        cpu=cpu,
-        l1=np.full((cpus * int(first.sets), int(first.ways)), -1, np.int64),
-        l2_tag=np.full((l2_rows, int(second.ways)), -1, np.int32),
-        l2_age=_ages(l2_rows, int(second.ways)),
-        dtlb=np.tile(dtlb, (cpus, 1, 1)),
-        dtlb_slot=np.zeros((cpus, (MOST_LINES >> int(var[PAGE_SHIFT])) + 1), np.uint8),  # mapped by the host as it is used
+        word=np.concatenate([head, *[one_cpu] * cpus]),
+        dtlb_slot=np.zeros((cpus, pages_in_all), np.uint8),  # mapped by the host as it is used
         stlb_tag=np.full((cpus * stlb_sets, stlb_ways), -1, np.int32),
         stlb_age=_ages(cpus * stlb_sets, stlb_ways),
-        counts=np.zeros((PLANES * MAX_FUNCTIONS, CLASSES), np.int64),
-        stats=np.zeros((cpus, STATS), np.int64),
+        counts=np.zeros(PLANES * MAX_FUNCTIONS << CLASS_BITS, np.int64),
     )
+
+
+def cpu_words(mem: Memory) -> I64:
+    """View of each CPU's words as int64[cpus, CPU_WORDS]."""
+    return mem.word[HEADER:].reshape(int(mem.word[CPUS]), -1)
+
+
+@inlined
+def cpu_base(mem: Memory, cpu: int) -> int:
+    """Where the words of a CPU begin."""
+    return i64(HEADER + cpu * mem.word[CPU_WORDS])
 
 
 def latency_vector(machine: Machine, memory_ns: float | None = None) -> I64:
@@ -151,4 +174,4 @@ def latency_vector(machine: Machine, memory_ns: float | None = None) -> I64:
 
 def counts_by_plane(mem: Memory) -> I64:
     """View of the counts as int64[PLANES, MAX_FUNCTIONS, CLASSES]. Whoever takes counts zeroes them."""
-    return mem.counts.reshape(PLANES, MAX_FUNCTIONS, CLASSES)
+    return mem.counts.reshape(PLANES, MAX_FUNCTIONS, 1 << CLASS_BITS)[:, :, :CLASSES]

@@ -5,12 +5,13 @@ cost and without regard to its flow. The driver keeps one descriptor free, so a 
 two polls are arithmetic on the source's times, not events. Left out: the on-chip FIFO, PAUSE frames, interrupt moderation.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from models.flow import PacketBatch, make_batch
-from models.kernel import I64, i64, kernel
+from models.kernel import I64, Standing, i64, kernel
 
 HEAD, QUEUED, NEXT, OFFERED, DROPPED_PACKETS, TAKEN = range(6)
 
@@ -31,14 +32,16 @@ class Port:
             raise ValueError(f"rx_ring must be a power of two of at least 2, got {ring}")
         self.state = RingState(np.zeros(6, np.int64), make_batch(ring, words))
         self.chunk = make_batch(chunk, words)
+        self._receive, self._poll = Standing(_receive_loop, 1), Standing(_poll_loop, 1)
 
     def receive(self, until: int) -> None:
         """Take in every packet of the chunk that arrives at or before `until` (ns); what finds the ring full is dropped."""
-        receive(self.state, self.chunk, until)
+        self._receive((self.state, self.chunk), until)
 
     def poll(self, batch: PacketBatch, quota: int) -> int:
         """Move up to `quota` packets, oldest first, into a batch; returns how many."""
-        return int(poll(self.state, batch, quota))
+        packets: int = self._poll((self.state, batch), quota)
+        return packets
 
     def begin_chunk(self) -> None:
         """The chunk has been filled anew."""
@@ -71,8 +74,16 @@ def copy_packet(source: PacketBatch, i: int, target: PacketBatch, j: int) -> Non
 
 
 @kernel
-def receive(ring: RingState, chunk: PacketBatch, until: int) -> None:
-    """See Port.receive."""
+def copy_packets(source: PacketBatch, first: int, target: PacketBatch, packets: int) -> None:
+    """Make a batch of `packets` packets of another one, from `first` on."""
+    for j in range(packets):
+        copy_packet(source, first + j, target, j)
+    target.packets[0] = packets
+
+
+@kernel
+def receive(ring: RingState, chunk: PacketBatch, until: int) -> int:
+    """See Port.receive; returns how many packets wait."""
     size = ring.slots.time.size
     at = ring.var[NEXT]
     while at < chunk.packets[0] and chunk.time[at] <= until:
@@ -84,6 +95,7 @@ def receive(ring: RingState, chunk: PacketBatch, until: int) -> None:
             ring.var[DROPPED_PACKETS] += 1
         at += 1
     ring.var[NEXT] = at
+    return i64(ring.var[QUEUED])
 
 
 @kernel
@@ -99,3 +111,17 @@ def poll(ring: RingState, batch: PacketBatch, quota: int) -> int:
     ring.var[QUEUED] -= n
     ring.var[TAKEN] += n
     return n
+
+
+@kernel
+def _receive_loop(ring: RingState, chunk: PacketBatch, numbers: I64) -> Iterator[int]:
+    """`receive` over and over; numbers: until."""
+    while True:
+        yield receive(ring, chunk, i64(numbers[0]))
+
+
+@kernel
+def _poll_loop(ring: RingState, batch: PacketBatch, numbers: I64) -> Iterator[int]:
+    """`poll` over and over; numbers: quota."""
+    while True:
+        yield poll(ring, batch, i64(numbers[0]))

@@ -7,17 +7,19 @@ the CPU that transmitted it, or on the other one (`tx_completion_cpu`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from models.access import USED, AccessLog, make_log
 from models.flow import PacketBatch
 from models.functions import names
 from models.interface import World
-from models.kernel import i64, kernel
+from models.kernel import I64, Standing, i64, kernel
 from models.slow_path import SLOW_PATH_RECORDS, SlowPath, SlowPathState, slow_path
 from sim.costs import Bill, CostSheet, CycleClock, Tariff, charge, make_bill
 from sim.machine import Machine
 from sim.memory import CLASSES, Memory, make_memory
 from sim.packet_path import OPEN, PacketPath, make_path
-from sim.pricing import ROUTED, Pricing, price_poll
+from sim.pricing import ROUTED, Pricing, begin_poll, price_poll
 from sim.scenario import Box
 
 TX_CLEAN = 65
@@ -40,6 +42,7 @@ class Pricer:
         self._completes = [cpu if settings.tx_completion_cpu == "same" else (cpu + 1) % cpus for cpu in range(cpus)]
         self._functions = len(names())
         self._rows_done = int(path.begin[3] - path.begin[2])
+        self._begin, self._packets = Standing(_begin_loop, 5), Standing(_packets_loop, 4)
         self.priced_records = 0
 
     def reset_bill(self) -> None:
@@ -51,32 +54,22 @@ class Pricer:
     def begin_poll(self, cpu: int, batch: PacketBatch) -> int:
         """Clean up what was transmitted, and let the card's writes take effect; returns the price in ns."""
         pricing = self.pricing
-        self.priced_records += self._rows_done * pricing.begin_poll(batch, cpu, self._completes[cpu], TX_CLEAN)
-        cycles = charge_only(self.tariff, self.bill, pricing.memory, self._slow_log, False, self._functions)
-        return self._clocks[cpu].ns(int(cycles))
+        ring = self._completes[cpu]
+        completed = pricing.ready_to_begin(batch, cpu, ring, TX_CLEAN)
+        self.priced_records += self._rows_done * completed
+        states = (pricing.memory, pricing.path, self.tariff, self.bill, batch, self._slow_log)
+        return self._clocks[cpu].ns(self._begin(states, cpu, ring, completed, int(batch.packets[0]), self._functions))
 
     def packets(self, cpu: int, batch: PacketBatch, log: AccessLog, first: int, stop: int) -> int:
         """Price packets [first, stop) of a batch and what the log holds of packet `stop`, still open; returns the price in ns."""
         pricing = self.pricing
         pricing.make_room(cpu, stop - first, log.record.size + self._slow_log.record.size)
-        records, cycles = price_packets(
-            pricing.memory,
-            pricing.path,
-            self.tariff,
-            self.bill,
-            self.slow_path.state,
-            batch,
-            log,
-            self._slow_log,
-            cpu,
-            first,
-            stop,
-            self._functions,
-        )
+        states = (pricing.memory, pricing.path, self.tariff, self.bill, self.slow_path.state, batch, log, self._slow_log)
+        records, cycles = self._packets(states, cpu, first, stop, self._functions)
         if records < 0:
             raise AssertionError("the slow path wrote more records than SLOW_PATH_RECORDS allows for")
-        self.priced_records += int(records)
-        return self._clocks[cpu].ns(int(cycles))
+        self.priced_records += records
+        return self._clocks[cpu].ns(cycles)
 
     def records(self, cpu: int, log: AccessLog) -> int:
         """Price a log that belongs to no packet (delayed frees, timers); returns the price in ns."""
@@ -120,3 +113,32 @@ def price_packets(
         slow.calls[f] = 0
     records = price_poll(mem, path, log, slow, cpu, first, stop, packets)
     return records, charge(tariff, bill, mem.counts, log.calls, log.miss, first, stop, False, functions)
+
+
+@kernel
+def _packets_loop(
+    mem: Memory,
+    path: PacketPath,
+    tariff: Tariff,
+    bill: Bill,
+    routing: SlowPathState,
+    batch: PacketBatch,
+    log: AccessLog,
+    slow: AccessLog,
+    numbers: I64,
+) -> Iterator[tuple[int, int]]:
+    """price_packets over and over; numbers: cpu, first, stop, functions."""
+    while True:
+        yield price_packets(
+            mem, path, tariff, bill, routing, batch, log, slow, i64(numbers[0]), i64(numbers[1]), i64(numbers[2]), i64(numbers[3])
+        )
+
+
+@kernel
+def _begin_loop(
+    mem: Memory, path: PacketPath, tariff: Tariff, bill: Bill, batch: PacketBatch, log: AccessLog, numbers: I64
+) -> Iterator[int]:
+    """begin_poll and its charge over and over; numbers: cpu, ring, packets completed, packets arrived, functions."""
+    while True:
+        begin_poll(mem, path, batch.length, i64(numbers[0]), i64(numbers[1]), i64(numbers[2]), i64(numbers[3]))
+        yield charge_only(tariff, bill, mem, log, False, i64(numbers[4]))

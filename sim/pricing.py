@@ -26,7 +26,7 @@ from models.flow import PacketBatch
 from models.functions import MAX_FUNCTIONS, number
 from models.kernel import I32, I64, NIL, i64, inlined, kernel
 from sim.cache import access, device_write
-from sim.memory import Memory
+from sim.memory import Memory, cpu_base
 from sim.packet_path import (
     BASE,
     COMPLETE,
@@ -74,6 +74,7 @@ CLOSED, LOOKED_UP, ROUTED = 0, 1, 2
 @inlined
 def _price(mem: Memory, cpu: int, records: I64, stop: int) -> None:
     """Send records through the memory model in order."""
+    base = cpu_base(mem, cpu)
     for i in range(stop):
         record = records[i]
         line = record_line(record)
@@ -81,9 +82,9 @@ def _price(mem: Memory, cpu: int, records: I64, stop: int) -> None:
         kind = record_kind(record)
         for j in range(record_lines(record)):
             if kind == DMA:
-                device_write(mem, line + j, function)
+                device_write(mem, line + j, function, False)
             else:
-                access(mem, cpu, line + j, kind, function)
+                access(mem, base, cpu, line + j, kind, function)
 
 
 @inlined
@@ -191,6 +192,7 @@ def _price_records(mem: Memory, log: AccessLog, cpu: int) -> int:
 
 @inlined
 def _arrive(mem: Memory, path: PacketPath, length: I32, cpu: int, packets: int) -> None:
+    written = -1
     for i in range(packets):
         position = path.cpu[cpu, RX_WRITTEN]
         index = position & path.var[RX_MASK]
@@ -201,15 +203,21 @@ def _arrive(mem: Memory, path: PacketPath, length: I32, cpu: int, packets: int) 
         for which in range(RX_DESC, RX_BUFFER + 1, RX_BUFFER - RX_DESC):
             address = path.object[which, BASE] + cpu * path.object[which, PER_CPU] + index * path.object[which, STRIDE]
             for j in range(1 if which == RX_DESC else lines):
-                device_write(mem, (address >> LINE_SHIFT) + j, RX_IRQ)
+                line = (address >> LINE_SHIFT) + j
+                device_write(mem, line, RX_IRQ, which == RX_DESC and line == written)
+                if which == RX_DESC:
+                    written = line
 
 
 @inlined
 def _complete(mem: Memory, path: PacketPath, cpu: int, ring: int, packets: int) -> None:
     base = path.object[TX_DESC, BASE] + ring * path.object[TX_DESC, PER_CPU]
     first = path.cpu[ring, TX_DONE]
+    written = -1
     for position in range(first, first + packets):
-        device_write(mem, (base + (position & path.var[TX_MASK]) * path.object[TX_DESC, STRIDE]) >> LINE_SHIFT, TX_IRQ)
+        line = i64((base + (position & path.var[TX_MASK]) * path.object[TX_DESC, STRIDE]) >> LINE_SHIFT)
+        device_write(mem, line, TX_IRQ, line == written)
+        written = line
     n = 0
     for position in range(first, first + packets):
         slot = path.sent[ring, 2 * (position & (RECENT - 1))]
@@ -220,7 +228,8 @@ def _complete(mem: Memory, path: PacketPath, cpu: int, ring: int, packets: int) 
 
 
 @kernel
-def _begin_poll(mem: Memory, path: PacketPath, length: I32, cpu: int, ring: int, completed: int, packets: int) -> None:
+def begin_poll(mem: Memory, path: PacketPath, length: I32, cpu: int, ring: int, completed: int, packets: int) -> None:
+    """See Pricing.begin_poll; `todo` has room for the rows of what is completed."""
     _complete(mem, path, cpu, ring, completed)
     _arrive(mem, path, length, cpu, packets)
 
@@ -238,12 +247,16 @@ class Pricing:
 
     def begin_poll(self, batch: PacketBatch, cpu: int, ring: int, most: int) -> int:
         """`complete` and `arrive` in one call, which is cheaper. Returns how many packets were completed."""
-        packets = int(batch.packets[0])
-        if self.path.cpu[cpu, RX_WRITTEN] + packets - self.path.cpu[cpu, RX_NEXT] > RECENT:
+        completed = self.ready_to_begin(batch, cpu, ring, most)
+        begin_poll(self.memory, self.path, batch.length, cpu, ring, completed, int(batch.packets[0]))
+        return completed
+
+    def ready_to_begin(self, batch: PacketBatch, cpu: int, ring: int, most: int) -> int:
+        """Make room for begin_poll; returns how many packets it is to complete."""
+        if self.path.cpu[cpu, RX_WRITTEN] + batch.packets[0] - self.path.cpu[cpu, RX_NEXT] > RECENT:
             raise ValueError(f"CPU {cpu} has more than {RECENT} packets written and not yet priced")
         completed = min(most, self.untransmitted(ring))
         self.path = with_room(self.path, completed * int(self.path.row.shape[0]))
-        _begin_poll(self.memory, self.path, batch.length, cpu, ring, completed, packets)
         return completed
 
     def poll(self, log: AccessLog, slow: AccessLog, cpu: int, first: int, stop: int, packets: int) -> int:
@@ -275,5 +288,5 @@ class Pricing:
         """CPU `cpu` cleans up the oldest `packets`, or as many as there are, of what CPU `ring` transmitted; returns how many."""
         packets = min(packets, self.untransmitted(ring))
         self.path = with_room(self.path, packets * int(self.path.row.shape[0]))
-        _begin_poll(self.memory, self.path, _NOTHING, cpu, ring, packets, 0)
+        begin_poll(self.memory, self.path, _NOTHING, cpu, ring, packets, 0)
         return packets

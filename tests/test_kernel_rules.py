@@ -1,17 +1,21 @@
 """The rules of compiled code (docs/design.md, "Kernels"), each with a check."""
 
 import ast
+import gc
 import os
 import shutil
 import subprocess
 import sys
 import textwrap
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 
-from models.kernel import compiled
+from models.kernel import I64, Standing, compiled, kernel
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = [path for package in ("models", "traces", "sim") for path in sorted((ROOT / package).rglob("*.py"))]
@@ -99,8 +103,8 @@ def test_numba_is_used_through_the_one_decorator():
             )
     calls = [line for line in KERNEL.read_text().splitlines() if "numba.njit(" in line or "numba.jit(" in line]
     assert calls == [
-        "_njit = numba.njit(cache=True, _nrt=False)",
-        "_njit_inline = numba.njit(cache=True, _nrt=False, forceinline=True)",
+        "    outer = numba.njit(cache=True, _nrt=False, no_cfunc_wrapper=True, **options)(function)",
+        "    inner = numba.njit(cache=True, _nrt=False, no_cfunc_wrapper=True, no_cpython_wrapper=True, **options)(twin)",
     ]
 
 
@@ -142,6 +146,7 @@ def test_compiled_form_counts_no_references(module, tmp_path):
         batch.route[:] = 1
         drive(structure, batch, Context(0, 0, make_log(4096, 4), world), lambda log, first, stop: None)
         kernels = [k for k in vars({module}).values() if getattr(k, "signatures", None) and "forward" in k.__name__]
+        kernels += [k.in_kernels for k in kernels]
         text = "".join(t for k in kernels for t in k.inspect_llvm().values())
         print(len(text) > 1000, "NRT_incref" in text, "NRT_decref" in text)
     """
@@ -271,3 +276,61 @@ def test_old_folders_are_removed(copy):
         (copy / "models" / "callee.py").write_text(CALLEE + f"# {n}\n")
         run(FOLDER, copy)
     assert len(list((copy / ".numba_cache").iterdir())) == 8
+
+
+@kernel
+def _sum_loop(values: I64, numbers: I64) -> Iterator[int]:
+    while True:
+        total = 0
+        for i in range(numbers[0], numbers[1]):
+            if values[i] < 0:
+                raise ValueError("a negative value")
+            total += values[i]
+        yield total
+
+
+def test_a_standing_kernel_sees_new_numbers_and_what_its_arrays_hold_now():
+    total, values = Standing(_sum_loop, 2), np.arange(10)
+    assert total((values,), 0, 10) == 45
+    values[0] = 100
+    assert total((values,), 0, 2) == 101
+
+
+def test_a_standing_kernel_begins_anew_with_other_states():
+    total = Standing(_sum_loop, 2)
+    assert total((np.arange(10),), 0, 10) == 45
+    gc.collect()  # the first array is gone: nothing but the kernel held it
+    assert total((np.ones(10, np.int64),), 0, 10) == 10
+
+
+def test_a_standing_kernel_goes_on_after_it_has_raised():
+    total, values = Standing(_sum_loop, 2), np.array([1, -1, 2])
+    with pytest.raises(ValueError, match="a negative value"):
+        total((values,), 0, 3)
+    assert total((values,), 2, 3) == 2
+
+
+def test_a_standing_kernel_holds_its_states():
+    total, values = Standing(_sum_loop, 2), np.arange(10)
+    held = weakref.ref(values)
+    assert total((values,), 0, 10) == 45
+    del values
+    assert held() is not None
+
+
+@kernel
+def _inner(n: int) -> int:
+    return n + 1
+
+
+@kernel
+def _outer(n: int) -> int:
+    return _inner(n)
+
+
+@needs_jit
+def test_a_kernel_has_a_form_for_python_and_one_for_kernels():
+    assert _outer(1) == 2
+    assert (len(_inner.overloads), len(_inner.in_kernels.overloads)) == (0, 1)
+    assert _inner(1) == 2
+    assert len(_inner.overloads) == 1

@@ -9,11 +9,11 @@ from typing import ClassVar
 from models.access import DROPPED, AccessLog, room
 from models.flow import PacketBatch
 from models.interface import MISS, NEED_NOTHING, NEED_POOL, Context, FlowCache, Packet, Timer, World
-from models.kernel import NIL
+from models.kernel import NIL, Standing
 from models.rcu import RcuState, rcu_room
 from models.rt_hash import inspect
 from models.rt_hash.collect import collect
-from models.rt_hash.forward import forward, route_of
+from models.rt_hash.forward import forward_loop, route_of
 from models.rt_hash.free import reclaim
 from models.rt_hash.insert import insert_key
 from models.rt_hash.lookup import find
@@ -104,6 +104,7 @@ class RtHash(FlowCache):
         self._table = make_table(buckets, self._slab.room(), fixed, params.layout)
         self._first_check = params.gc_interval_s * (1 + float(world.rng.random()))
         self._first_rebuild = params.secret_interval_s * (1 + float(world.rng.random()))
+        self._forward = Standing(forward_loop, 4)
         self._flush_due: int | None = None  # ns, when the scheduled flush is to run
         self._flush_deadline = 0  # ns, until when it can be put off
 
@@ -147,10 +148,9 @@ class RtHash(FlowCache):
 
     def forward(self, batch: PacketBatch, start: int, ctx: Context) -> tuple[int, int]:
         """A batch in one kernel; the same results and records as packet by packet."""
-        stop, need = forward(
-            self._table, self._slab.state, self.world.rcu.state, ctx.log, batch, start, ctx.cpu, ctx.now, self._jiffies(ctx)
-        )
-        return int(stop), int(need)
+        states = (*self._state(ctx), batch)
+        stop, need = self._forward(states, start, ctx.cpu, ctx.now, self._jiffies(ctx))
+        return stop, need
 
     def remove(self, key: tuple[int, ...], ctx: Context) -> bool:
         """Unlink the entry of a flow. Takes up to records_per_packet records of the log, which the caller has kept free."""

@@ -3,10 +3,12 @@
 The same decisions, records and counters as FlowCache.forward makes with lookup and insert, packet by packet.
 """
 
+from collections.abc import Iterator
+
 from models.access import DROPPED, USED, AccessLog, room
 from models.flow import PacketBatch
 from models.interface import NEED_LOG, NEED_NOTHING
-from models.kernel import NIL, i64, kernel
+from models.kernel import I64, NIL, i64, kernel
 from models.rcu import RcuState
 from models.rt_hash.insert import insert
 from models.rt_hash.lookup import iif_tos, lookup, read_ahead
@@ -75,3 +77,12 @@ def forward(
             log.end[i] = log.head[USED]
             i += 1
     return stop, NEED_NOTHING
+
+
+@kernel
+def forward_loop(
+    table: RtTable, cache: SlabState, rcu: RcuState, log: AccessLog, batch: PacketBatch, numbers: I64
+) -> Iterator[tuple[int, int]]:
+    """`forward` over and over; numbers: start, cpu, now, jiffies."""
+    while True:
+        yield forward(table, cache, rcu, log, batch, i64(numbers[0]), i64(numbers[1]), i64(numbers[2]), i64(numbers[3]))

@@ -12,14 +12,14 @@ import numpy as np
 from models.access import DROPPED, ON
 from models.flow import PacketBatch
 from models.interface import MISS, NEED_NOTHING, NEED_POOL, Context, FlowCache, Packet, Timer, World
-from models.kernel import NIL
+from models.kernel import NIL, Standing
 from models.lc_trie import LcTrie, change_records, find
 from models.lc_trie.nodes import HALVINGS, INFLATIONS, LEAVES, TNODES
 from models.rcu import rcu_room
 from models.slab import PER_SLAB, SLABS, SlabCache, slab_room
 from models.unicache import inspect
 from models.unicache.collect import collect, collect_timer
-from models.unicache.forward import forward
+from models.unicache.forward import forward_loop
 from models.unicache.insert import insert
 from models.unicache.key import header_of
 from models.unicache.lookup import lookup, route_of
@@ -107,6 +107,7 @@ class Unicache(FlowCache):
             max_bits=params.max_root_bits,
         )
         assert change_records(self._trie.state) <= self.records_per_packet
+        self._forward = Standing(forward_loop, 4)
         self._state = make_state(
             self._trie.leaves.room(),
             {
@@ -171,20 +172,10 @@ class Unicache(FlowCache):
 
     def forward(self, batch: PacketBatch, start: int, ctx: Context) -> tuple[int, int]:
         """A batch in one kernel; the same results and records as packet by packet."""
-        stop, need = forward(
-            self._state,
-            self._trie.state,
-            self._trie.leaves.state,
-            self._slab.state,
-            self.world.rcu.state,
-            ctx.log,
-            batch,
-            start,
-            ctx.cpu,
-            ctx.now,
-            self._jiffies(ctx),
-        )
-        return int(stop), int(need)
+        trie, rcu = self._trie, self.world.rcu
+        states = (self._state, trie.state, trie.leaves.state, self._slab.state, rcu.state, ctx.log, batch)
+        stop, need = self._forward(states, start, ctx.cpu, ctx.now, self._jiffies(ctx))
+        return stop, need
 
     def remove(self, key: tuple[int, ...], ctx: Context) -> bool:
         """Take the leaf of a flow out. What does not fit the log is done, but not recorded."""

@@ -3,10 +3,12 @@
 The same decisions, records and counters as FlowCache.forward makes with lookup, after_hit and insert, packet by packet.
 """
 
+from collections.abc import Iterator
+
 from models.access import DROPPED, USED, AccessLog, room
 from models.flow import PacketBatch
 from models.interface import NEED_LOG, NEED_NOTHING
-from models.kernel import NIL, i64, kernel
+from models.kernel import I64, NIL, i64, kernel
 from models.lc_trie.nodes import TrieState
 from models.lc_trie.update import descent_records
 from models.rcu import RcuState
@@ -98,3 +100,19 @@ def forward(
             log.end[i] = log.head[USED]
             i += 1
     return stop, NEED_NOTHING
+
+
+@kernel
+def forward_loop(
+    u: UnicacheState,
+    trie: TrieState,
+    leaves: SlabState,
+    cache: SlabState,
+    rcu: RcuState,
+    log: AccessLog,
+    batch: PacketBatch,
+    numbers: I64,
+) -> Iterator[tuple[int, int]]:
+    """`forward` over and over; numbers: start, cpu, now, jiffies."""
+    while True:
+        yield forward(u, trie, leaves, cache, rcu, log, batch, i64(numbers[0]), i64(numbers[1]), i64(numbers[2]), i64(numbers[3]))

@@ -14,7 +14,7 @@ from models.interface import FlowCache
 from models.kernel import NIL
 from sim.calibrate import TRIE_LOOKUP
 from sim.costs import HIT, SLOW, UNIT, CostSheet, CycleClock, FunctionCost, Tariff, charge, load_costs, make_bill, make_tariff
-from sim.memory import CLASSES
+from sim.memory import CLASS_BITS, CLASSES
 
 FUNCTIONS = 4
 LOOKUPS = ("ip_route_input", "rt_hash_code", "unicache_hash_code", *(name for name in TRIE_LOOKUP if "@" not in name))
@@ -39,6 +39,11 @@ def situations(draw):
     miss = np.where(rng.random(12) < draw(st.sampled_from([0.0, 0.4, 1.0])), 5, NIL)
     first, stop = sorted(rng.integers(0, 13, 2))
     return tariff, counts, calls, miss, int(first), int(stop), draw(st.booleans())
+
+
+def flat(counts):
+    """Counts by row and class, as the memory model keeps them."""
+    return np.pad(counts, ((0, 0), (0, (1 << CLASS_BITS) - CLASSES))).reshape(-1)
 
 
 def plain_cycles(tariff, counts, calls, miss, first, stop, all_slow):
@@ -66,6 +71,7 @@ def test_charge_is_calls_times_cycles_plus_touches_times_latency(situation):
     expected = plain_cycles(tariff, counts, calls, miss, first, stop, all_slow)
     touched, called = counts.sum(), int(calls.sum()) * UNIT + int(tariff.per_packet.sum()) * (stop - first)
     bill = make_bill(CLASSES)
+    counts = flat(counts)
     total = charge(tariff, bill, counts, calls, miss, first, stop, all_slow, FUNCTIONS)
     assert total == sum(expected.values()) == bill.cycles.sum()
     for (plane, f), cycles in expected.items():
@@ -201,8 +207,8 @@ def test_sums_do_not_depend_on_their_order():
         piece = np.zeros_like(counts)
         piece[:, low:high] = counts[:, low:high]
         pieces.append(piece)
-    total = charge(tariff, whole, counts.copy(), calls, miss, 0, 0, False, functions)
-    assert total == sum(charge(tariff, parts, piece, calls, miss, 0, 0, False, functions) for piece in reversed(pieces))
+    total = charge(tariff, whole, flat(counts), calls, miss, 0, 0, False, functions)
+    assert total == sum(charge(tariff, parts, flat(piece), calls, miss, 0, 0, False, functions) for piece in reversed(pieces))
     for one, other in zip(whole, parts, strict=True):
         assert (one == other).all()
 

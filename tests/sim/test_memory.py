@@ -17,25 +17,35 @@ from sim.machine import Machine, Number, Tlb, TlbLevel, load_machine
 from sim.memory import (
     CLASS_NAMES,
     CLEAN_VICTIMS,
+    L1_AT,
+    L2_AT,
+    L2_LINES,
+    L2_SET,
     L2_STORE_MISSES,
     L2_STORES,
     LOST,
+    STATES,
     UPGRADE,
     WALK,
     WRITE_BACKS,
     Memory,
     counts_by_plane,
+    cpu_words,
     latency_vector,
     make_memory,
 )
 from sim.packet_path import make_path
 from sim.pricing import Pricing
+from sim.recency import MOST_WAYS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
 from memory_twin import Level, Twin
 
-STATES = "SOEM"
-SIZES = {"tiny": ((2, 2), (2, 3)), "odd": ((4, 1), (8, 2)), "wide": ((1, 4), (2, 8))}
+NAMES = "SOEM"
+SIZES = {"tiny": ((2, 2), (2, 3)), "odd": ((4, 1), (8, 2)), "wide": ((1, 4), (2, 8)), "full": ((2, 2), (2, 16))}
+LINES = {"tiny": 24, "odd": 24, "wide": 24, "full": 60}
+SPREAD = {"tiny": 1, "odd": 1, "wide": 1, "full": 37}
+"""Lines are so far apart: "full" draws lines whose tags agree in the eight bits that a search compares first."""
 
 
 def number(value: float) -> Number:
@@ -78,31 +88,32 @@ def counted(mem: Memory) -> dict[tuple[int, str], int]:
 
 def content(mem: Memory, cpu: int) -> tuple[dict[int, str], dict[int, str]]:
     """What L1 and L2 of a CPU hold: line -> state."""
-    cpus = mem.cpu.shape[0]
-    l1 = np.split(mem.l1, cpus)[cpu].reshape(-1)
-    tags, ages = np.split(mem.l2_tag, cpus)[cpu].reshape(-1), np.split(mem.l2_age, cpus)[cpu].reshape(-1)
+    words, head = cpu_words(mem)[cpu], mem.word
+    l1 = words[head[L1_AT] : head[L2_AT]]
+    sets = words[head[L2_AT] : head[L2_LINES]].reshape(-1, L2_SET)
+    lines = words[head[L2_LINES] :].reshape(-1, MOST_WAYS)
     return (
-        {int(word) >> 2: STATES[int(word) & 3] for word in l1 if word >= 0},
-        {int(tag): STATES[int(age) >> 6 & 3] for tag, age in zip(tags, ages, strict=True) if tag >= 0},
+        {int(word) >> 2: NAMES[int(word) & 3] for word in l1 if word >= 0},
+        {int(lines[s, w]): NAMES[int(sets[s, STATES]) >> 2 * w & 3] for s, w in np.argwhere(lines >= 0)},
     )
 
 
 @pytest.mark.parametrize("cpus", [1, 2])
 @pytest.mark.parametrize("exclusive", [True, False])
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("stlb", [None, (2, 2)])
-def test_equals_the_twin_in_counts_and_contents(cpus, exclusive, size, stlb):
+@pytest.mark.parametrize(("dtlb", "stlb"), [(2, None), (2, (2, 2)), (17, None)])
+def test_equals_the_twin_in_counts_and_contents(cpus, exclusive, size, dtlb, stlb):
     steps = 3000 if compiled() else 250
     rng = np.random.default_rng([cpus, exclusive, list(SIZES).index(size)])
     l1, l2 = SIZES[size]
-    of = machine(l1, l2, exclusive=exclusive, stlb=stlb)
-    prices, twin = pricing(of, cpus), Twin(cpus, l1, l2, exclusive, 2, stlb, 4)
+    of = machine(l1, l2, exclusive=exclusive, dtlb=dtlb, stlb=stlb)
+    prices, twin = pricing(of, cpus), Twin(cpus, l1, l2, exclusive, dtlb, stlb, 4)
     for _ in range(steps // 50):
         cpu = int(rng.integers(cpus))
         part = []
         for _ in range(50):
             line, kind, function = (
-                int(rng.integers(24)),
+                int(rng.integers(LINES[size])) * SPREAD[size],
                 int(rng.choice([READ, READ, WRITE, DMA], p=[0.3, 0.3, 0.35, 0.05])),
                 int(rng.integers(3)),
             )
@@ -116,7 +127,7 @@ def test_equals_the_twin_in_counts_and_contents(cpus, exclusive, size, stlb):
         assert counted(mem) == dict(twin.counts)
         for n in range(cpus):
             assert content(mem, n) == (twin.l1[n].content(), twin.l2[n].content())
-        assert int(mem.stats[:, WRITE_BACKS].sum()) == twin.write_backs
+        assert int(cpu_words(mem)[:, WRITE_BACKS].sum()) == twin.write_backs
 
 
 @settings(max_examples=60 if compiled() else 10, deadline=None)
@@ -169,7 +180,7 @@ def test_equals_pycachesim_on_a_hierarchy_that_is_not_exclusive(seed):
         0,
         [(line, kind, 1) for line, write in zip(lines.tolist(), writes.tolist(), strict=True) for kind in range(1 + write)],
     )
-    stats, classes = prices.memory.stats[0], counts_by_plane(prices.memory).sum((0, 1))
+    stats, classes = cpu_words(prices.memory)[0], counts_by_plane(prices.memory).sum((0, 1))
     assert int(classes[2:8].sum()) == first.stats()["MISS_count"]
     assert int(classes[4:8].sum() + stats[L2_STORE_MISSES]) == second.stats()["MISS_count"]
     assert int(classes[2:4].sum()) == second.stats()["HIT_count"]
@@ -182,7 +193,7 @@ def test_lines_brought_in_are_held_or_evicted_or_lost():
     prices = pricing(machine(), 2)
     for n in range(20):
         play(prices, n & 1, [(int(rng.integers(40)), int(rng.integers(2)), int(rng.integers(4))) for _ in range(30)])
-        classes, stats = counts_by_plane(prices.memory).sum((0, 1)), prices.memory.stats.sum(0)
+        classes, stats = counts_by_plane(prices.memory).sum((0, 1)), cpu_words(prices.memory).sum(0)
         assert classes[:8].sum() == 30 * (n + 1)
         held = sum(len(level) for cpu in range(2) for level in content(prices.memory, cpu))
         assert classes[4:8].sum() == held + stats[CLEAN_VICTIMS] + stats[WRITE_BACKS] + stats[LOST]
@@ -273,4 +284,9 @@ def test_a_third_level_is_refused():
 
 
 def test_counts_have_a_row_for_every_function_in_both_planes():
-    assert make_memory(machine(), 1).counts.shape == (2 * MAX_FUNCTIONS, len(CLASS_NAMES))
+    assert counts_by_plane(make_memory(machine(), 1)).shape == (2, MAX_FUNCTIONS, len(CLASS_NAMES))
+
+
+def test_a_second_level_of_more_ways_than_an_order_word_holds_is_refused():
+    with pytest.raises(ValueError, match="level L2 has 17 ways; the memory model runs at most 16"):
+        make_memory(machine(l2=(2, 17)))

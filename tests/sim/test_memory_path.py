@@ -24,7 +24,7 @@ from models.functions import MAX_FUNCTIONS, number
 from models.kernel import NIL, compiled
 from models.slab import SimulatedMemory
 from sim.machine import load_machine
-from sim.memory import CLASS_NAMES, counts_by_plane, make_memory
+from sim.memory import CLASS_NAMES, DTLB, counts_by_plane, cpu_words, make_memory
 from sim.packet_path import HELD, OPEN, RX_NEXT, SLOTS_MADE, TX_NEXT, DefaultRow, free_slots, make_path
 from sim.pricing import ROUTED, Pricing, _merge
 
@@ -138,7 +138,7 @@ def run(packets, cuts: set[int]) -> tuple[np.ndarray, np.ndarray]:
         log.end[i], log.answer[i], log.entry[i] = log.head[USED], 1, (1 << 27) + 256 * i
     hand_over(n)
     prices.complete(0, 0, n)
-    return counts_by_plane(prices.memory).copy(), prices.memory.stats.copy()
+    return counts_by_plane(prices.memory).copy(), cpu_words(prices.memory)[:, :DTLB].copy()
 
 
 @settings(max_examples=60 if compiled() else 8, deadline=None)
