@@ -28,6 +28,7 @@ OnProgress = Callable[[RowProgress], None]
 
 POLL_S = 0.1
 """How often progress of the workers is looked at."""
+COMPILING = "compiling (first run only)"
 LEAST_INTERVAL_S = 0.2
 """A worker reports one row no more often than this, changes of phase apart."""
 
@@ -42,10 +43,15 @@ class Task(NamedTuple):
     runner: str
 
 
-def expected_work(row: Row) -> int:
-    """Rough size of a row's warm-up, to begin the longest first: what its structure holds times the packets of a flow."""
+def expected_work(task: Task) -> int:
+    """Rough size of a row, to begin the longest first: what its structure holds times the packets of a flow.
+
+    A structure that is given no size holds about as many entries as there are flows.
+    """
+    row, traffic = task.row, task.scenario.traffic
     sizes = [value for value in row.parameters.values() if isinstance(value, int)]
-    return max(sizes, default=1) * (int(row.traffic.get("flow_length", 1)) + 1)
+    flows = int(row.traffic.get("flows", traffic.flows)) * int(row.traffic.get("senders", traffic.senders))
+    return max(sizes, default=flows) * (int(row.traffic.get("flow_length", traffic.flow_length)) + 1)
 
 
 def run_tasks(tasks: list[Task], jobs: int, on_progress: OnProgress) -> Generator[tuple[int, RowResult], None, None]:
@@ -57,7 +63,28 @@ def run_tasks(tasks: list[Task], jobs: int, on_progress: OnProgress) -> Generato
         for index, task in enumerate(tasks):
             yield index, run_task(task, on_progress)
         return
+    if _first_phase() == COMPILING:
+        _compile(tasks, on_progress)
     yield from _run_pool(tasks, min(jobs, len(tasks)), on_progress)
+
+
+def _compile(tasks: list[Task], on_progress: OnProgress) -> None:
+    """Compile what the tasks need, by running the shortest row of each structure at one tenth of its size.
+
+    Workers that start without compiled kernels would each compile all of them at the same time.
+    """
+    shortest: dict[str, Task] = {}
+    for task in sorted(tasks, key=expected_work, reverse=True):
+        if task.row.traffic.get("source", task.scenario.traffic.source) != "capture":  # read once, by its own worker
+            shortest[task.row.structure] = task
+
+    def tell(progress: RowProgress) -> None:
+        if progress.phase != "done":
+            on_progress(RowProgress(row=progress.row, phase=COMPILING, packets=progress.packets))
+
+    for task in shortest.values():
+        run_task(task._replace(quick=True), tell)
+        on_progress(RowProgress(row=task.row.name, phase="waiting"))
 
 
 def _run_pool(tasks: list[Task], jobs: int, on_progress: OnProgress) -> Generator[tuple[int, RowResult], None, None]:
@@ -67,7 +94,7 @@ def _run_pool(tasks: list[Task], jobs: int, on_progress: OnProgress) -> Generato
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(queue,))
     finished = False
     try:
-        order = sorted(range(len(tasks)), key=lambda index: -expected_work(tasks[index].row))
+        order = sorted(range(len(tasks)), key=lambda index: -expected_work(tasks[index]))
         waiting: dict[Future[RowResult], int] = {pool.submit(_in_worker, tasks[index]): index for index in order}
         while waiting:
             done, _ = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
@@ -149,7 +176,7 @@ def _first_phase() -> str:
 
     folder = numba.config.CACHE_DIR
     known = bool(folder) and any(Path(folder).rglob("*.nbi"))
-    return "loading" if known or numba.config.DISABLE_JIT else "compiling (first run only)"
+    return "loading" if known or numba.config.DISABLE_JIT else COMPILING
 
 
 class _Throttle:
