@@ -1,8 +1,8 @@
 """Longest prefix match as a sorted list of address ranges: the truth that every answer is checked against.
 
-A routing table is flattened once into disjoint ranges, each with the route of its longest prefix; a look-up is a binary search.
-Nothing here is priced and nothing is shared with the LC-trie of the simulated FIB, so the two check each other. A direct-mapped
-memo in front makes the search rare for traffic whose destinations repeat.
+A routing table is flattened once into disjoint ranges, each with the route of its longest prefix; a look-up is a binary search
+among the few ranges that an address's first 20 bits leave. Nothing here is priced and nothing is shared with the LC-trie of the
+simulated FIB, so the two check each other.
 """
 
 from typing import NamedTuple
@@ -13,15 +13,15 @@ from models.flow import DST, PacketBatch
 from models.kernel import I32, I64, i64, kernel
 
 NO_ROUTE = -1
-MEMO = 1 << 17
+INDEX_SHIFT = 12
 
 
 class RangeState(NamedTuple):
-    """The flattened table and its memo."""
+    """The flattened table and an index into it."""
 
     start: I64  # int64[ranges], first address of each range, ascending, start[0] == 0
     route: I32  # int32[ranges], route of the range, or NO_ROUTE
-    memo: I64  # int64[MEMO], address << 31 | route + 1, or -1
+    first: I32  # int32[2^20 + 1], range that holds address i << INDEX_SHIFT
 
 
 class RouteRanges:
@@ -30,7 +30,9 @@ class RouteRanges:
     def __init__(self, prefix: I64, plen: I64, route: I64) -> None:
         """int64[n] each: network addresses, prefix lengths 0..32, routes >= 0. ValueError for host bits or double prefixes."""
         starts, routes = flatten(prefix, plen, route)
-        self.state = RangeState(starts, routes, np.full(MEMO, -1, np.int64))
+        first = np.arange((1 << (32 - INDEX_SHIFT)) + 1, dtype=np.int64) << INDEX_SHIFT
+        index = np.searchsorted(starts, first, side="right") - 1
+        self.state = RangeState(starts, routes, index.astype(np.int32))
 
     def lookup(self, address: int) -> int:
         """Route of one address, NO_ROUTE if no prefix holds it."""
@@ -80,8 +82,8 @@ def flatten(prefix: I64, plen: I64, route: I64) -> tuple[I64, I32]:
 @kernel
 def find_route(ranges: RangeState, address: int) -> int:
     """Route of one address by binary search."""
-    low = 0
-    high = ranges.start.size
+    low = i64(ranges.first[address >> INDEX_SHIFT])
+    high = i64(ranges.first[(address >> INDEX_SHIFT) + 1]) + 1
     while high - low > 1:
         middle = (low + high) >> 1
         if ranges.start[middle] <= address:
@@ -93,13 +95,6 @@ def find_route(ranges: RangeState, address: int) -> int:
 
 @kernel
 def resolve(ranges: RangeState, batch: PacketBatch, packets: int) -> None:
-    """Routes of the first `packets` packets into batch.route, through the memo."""
+    """Routes of the first `packets` packets into batch.route."""
     for i in range(packets):
-        address = i64(batch.key[i, DST])
-        at = ((address * 0x1E3779B1) >> 7) & (MEMO - 1)
-        known = ranges.memo[at]
-        if (known >> 31) != address:
-            found = find_route(ranges, address)
-            known = (address << 31) | (found + 1)
-            ranges.memo[at] = known
-        batch.route[i] = (known & 0x7FFFFFFF) - 1
+        batch.route[i] = find_route(ranges, i64(batch.key[i, DST]))

@@ -19,7 +19,7 @@ from sim.costs import Bill, CostSheet, CycleClock, Tariff, charge, make_bill
 from sim.machine import Machine
 from sim.memory import CLASSES, Memory, make_memory
 from sim.packet_path import OPEN, PacketPath, make_path
-from sim.pricing import ROUTED, Pricing, begin_poll, price_poll
+from sim.pricing import ROUTED, Pricing, begin_poll, price_poll, price_records
 from sim.scenario import Box
 
 TX_CLEAN = 65
@@ -42,7 +42,7 @@ class Pricer:
         self._completes = [cpu if settings.tx_completion_cpu == "same" else (cpu + 1) % cpus for cpu in range(cpus)]
         self._functions = len(names())
         self._rows_done = int(path.begin[3] - path.begin[2])
-        self._begin, self._packets = Standing(_begin_loop, 5), Standing(_packets_loop, 4)
+        self._begin, self._packets, self._records = Standing(_begin_loop, 5), Standing(_packets_loop, 4), Standing(_records_loop, 2)
         self.priced_records = 0
 
     def reset_bill(self) -> None:
@@ -73,9 +73,9 @@ class Pricer:
 
     def records(self, cpu: int, log: AccessLog) -> int:
         """Price a log that belongs to no packet (delayed frees, timers); returns the price in ns."""
-        self.priced_records += self.pricing.records(log, cpu)
-        cycles = charge_only(self.tariff, self.bill, self.pricing.memory, log, True, self._functions)
-        return self._clocks[cpu].ns(int(cycles))
+        records, cycles = self._records((self.pricing.memory, self.tariff, self.bill, log), cpu, self._functions)
+        self.priced_records += records
+        return self._clocks[cpu].ns(cycles)
 
 
 @kernel
@@ -142,3 +142,11 @@ def _begin_loop(
     while True:
         begin_poll(mem, path, batch.length, i64(numbers[0]), i64(numbers[1]), i64(numbers[2]), i64(numbers[3]))
         yield charge_only(tariff, bill, mem, log, False, i64(numbers[4]))
+
+
+@kernel
+def _records_loop(mem: Memory, tariff: Tariff, bill: Bill, log: AccessLog, numbers: I64) -> Iterator[tuple[int, int]]:
+    """The price of a log that belongs to no packet, over and over; numbers: cpu, functions. Yields (records, 1/1024 cycles)."""
+    while True:
+        records = price_records(mem, log, i64(numbers[0]))
+        yield records, charge_only(tariff, bill, mem, log, True, i64(numbers[1]))

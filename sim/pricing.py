@@ -185,7 +185,8 @@ def price_poll(
 
 
 @kernel
-def _price_records(mem: Memory, log: AccessLog, cpu: int) -> int:
+def price_records(mem: Memory, log: AccessLog, cpu: int) -> int:
+    """See Pricing.records."""
     _price(mem, cpu, log.record, log.head[USED])
     return i64(log.head[USED])
 
@@ -278,7 +279,7 @@ class Pricing:
 
     def records(self, log: AccessLog, cpu: int) -> int:
         """Price a log that belongs to no packet: collections, timers, delayed frees. Returns the number of records."""
-        return int(_price_records(self.memory, log, cpu))
+        return int(price_records(self.memory, log, cpu))
 
     def untransmitted(self, ring: int) -> int:
         """Packets handed to a CPU's transmit ring and not yet completed."""

@@ -65,6 +65,7 @@ def destination(allowed: I64, addresses: int, draw: int) -> int:
 def generate(state: PktgenState, batch: PacketBatch, start: int) -> int:
     """Write packets from row `start` on until the batch is full or the draws are used up; returns the rows then filled."""
     flows = state.flow.size
+    power_of_two = flows & (flows - 1) == 0
     flow_length = state.config[FLOW_LENGTH]
     step, step_rest, rate = state.config[STEP], state.config[STEP_REST], state.config[RATE_MICRO]
     mark, length, addresses = state.config[MARK], state.config[LENGTH], state.config[ADDRESSES]
@@ -75,7 +76,8 @@ def generate(state: PktgenState, batch: PacketBatch, start: int) -> int:
     for i in range(start, start + packets):
         draw = state.draws[drawn]
         drawn += 1
-        f = ((draw >> 32) & 0xFFFFFFFF) % flows
+        f = (draw >> 32) & 0xFFFFFFFF
+        f = f & (flows - 1) if power_of_two else f % flows  # the same number, without a division
         daddr = state.flow[f] & 0xFFFFFFFF
         count = state.flow[f] >> 32
         if count > flow_length:

@@ -14,7 +14,7 @@ from models.rcu import RcuState, rcu_room
 from models.rt_hash import inspect
 from models.rt_hash.collect import collect
 from models.rt_hash.forward import forward_loop, route_of
-from models.rt_hash.free import reclaim
+from models.rt_hash.free import reclaim_loop
 from models.rt_hash.insert import insert_key
 from models.rt_hash.lookup import find
 from models.rt_hash.params import RtHashParams
@@ -104,7 +104,7 @@ class RtHash(FlowCache):
         self._table = make_table(buckets, self._slab.room(), fixed, params.layout)
         self._first_check = params.gc_interval_s * (1 + float(world.rng.random()))
         self._first_rebuild = params.secret_interval_s * (1 + float(world.rng.random()))
-        self._forward = Standing(forward_loop, 4)
+        self._forward, self._reclaim = Standing(forward_loop, 4), Standing(reclaim_loop, 3)
         self._flush_due: int | None = None  # ns, when the scheduled flush is to run
         self._flush_deadline = 0  # ns, until when it can be put off
 
@@ -172,7 +172,8 @@ class RtHash(FlowCache):
 
     def reclaim(self, limit: int, ctx: Context) -> int:
         """Destroy up to `limit` entries of this CPU's queue whose grace period has passed; stops when the log is nearly full."""
-        return int(reclaim(*self._state(ctx), limit, ctx.cpu, ctx.now - self.world.rcu.grace_ns))
+        freed: int = self._reclaim(self._state(ctx), limit, ctx.cpu, ctx.now - self.world.rcu.grace_ns)
+        return freed
 
     def _state(self, ctx: Context) -> tuple[RtTable, SlabState, RcuState, AccessLog]:
         return self._table, self._slab.state, self.world.rcu.state, ctx.log

@@ -6,9 +6,11 @@ Left out: entries still referenced (at most the packets in flight), which the ke
 objects an entry points to (neighbour, hardware header, device), whose counters are dropped without a touch of our own.
 """
 
+from collections.abc import Iterator
+
 from models.access import READ, WRITE, AccessLog, call, room, touch
 from models.functions import number
-from models.kernel import NIL, i64, kernel
+from models.kernel import I64, NIL, i64, kernel
 from models.rcu import RcuState, call_rcu, rcu_next, ready_before
 from models.rt_hash.state import (
     AT_IDEV,
@@ -91,3 +93,10 @@ def reclaim(table: RtTable, cache: SlabState, rcu: RcuState, log: AccessLog, lim
     if done > 0:
         call(log, RCU_DO_BATCH, 1)
     return done
+
+
+@kernel
+def reclaim_loop(table: RtTable, cache: SlabState, rcu: RcuState, log: AccessLog, numbers: I64) -> Iterator[int]:
+    """`reclaim` over and over; numbers: limit, cpu, deadline."""
+    while True:
+        yield reclaim(table, cache, rcu, log, i64(numbers[0]), i64(numbers[1]), i64(numbers[2]))

@@ -24,7 +24,7 @@ from models.unicache.insert import insert
 from models.unicache.key import header_of
 from models.unicache.lookup import lookup, route_of
 from models.unicache.params import UnicacheParams
-from models.unicache.remove import reclaim, take_out
+from models.unicache.remove import reclaim_loop, take_out
 from models.unicache.state import (
     ACTIVE,
     COLUMNS,
@@ -107,7 +107,7 @@ class Unicache(FlowCache):
             max_bits=params.max_root_bits,
         )
         assert change_records(self._trie.state) <= self.records_per_packet
-        self._forward = Standing(forward_loop, 4)
+        self._forward, self._reclaim = Standing(forward_loop, 4), Standing(reclaim_loop, 3)
         self._state = make_state(
             self._trie.leaves.room(),
             {
@@ -236,19 +236,10 @@ class Unicache(FlowCache):
 
     def reclaim(self, limit: int, ctx: Context) -> int:
         """Destroy up to `limit` flows of this CPU's queue whose grace period has passed; stops when the log is nearly full."""
-        return int(
-            reclaim(
-                self._state,
-                self._trie.state,
-                self._trie.leaves.state,
-                self._slab.state,
-                self.world.rcu.state,
-                ctx.log,
-                limit,
-                ctx.cpu,
-                ctx.now - self.world.rcu.grace_ns,
-            )
-        )
+        trie, rcu = self._trie, self.world.rcu
+        states = (self._state, trie.state, trie.leaves.state, self._slab.state, rcu.state, ctx.log)
+        freed: int = self._reclaim(states, limit, ctx.cpu, ctx.now - rcu.grace_ns)
+        return freed
 
     def grow(self) -> None:
         """Double what is full: rows of entries and leaves, the trie's pools, the queue of delayed frees."""

@@ -5,10 +5,12 @@ Source: net/ipv4/fib_trie.c (trie_leaf_remove, free_leaf), net/core/dst.c (dst_d
 2.6.20.
 """
 
+from collections.abc import Iterator
+
 from models.access import READ, WRITE, AccessLog, call, room, touch
 from models.functions import number
 from models.interface import NEED_LOG, NEED_NOTHING, NEED_POOL
-from models.kernel import i64, kernel
+from models.kernel import I64, i64, kernel
 from models.lc_trie.nodes import TrieState, leaf_address
 from models.lc_trie.update import remove
 from models.rcu import RcuState, call_rcu, rcu_next, rcu_room, ready_before
@@ -102,3 +104,12 @@ def reclaim(
     if done > 0:
         call(log, RCU_DO_BATCH, 1)
     return done
+
+
+@kernel
+def reclaim_loop(
+    u: UnicacheState, trie: TrieState, leaves: SlabState, cache: SlabState, rcu: RcuState, log: AccessLog, numbers: I64
+) -> Iterator[int]:
+    """`reclaim` over and over; numbers: limit, cpu, deadline."""
+    while True:
+        yield reclaim(u, trie, leaves, cache, rcu, log, i64(numbers[0]), i64(numbers[1]), i64(numbers[2]))
