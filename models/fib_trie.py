@@ -22,6 +22,7 @@ from models.fib_trie_lookup import (
     PREFIXES,
     VARS,
     FibState,
+    FibTable,
     find_routes,
 )
 from models.fib_trie_update import drop_leaf, fib_insert, fib_load, unlink_info
@@ -77,6 +78,11 @@ class FibTrie:
         """The state that kernels take."""
         return FibState(self.trie.state, self.trie.leaves.state, self.infos.state, self._info, self._var, self._key)
 
+    @property
+    def table(self) -> FibTable:
+        """What lookups read of it."""
+        return FibTable(self.trie.state, self._info, self.infos.state.var, self._var)
+
     def insert(self, prefix: int, plen: int, route: int, nexthop: int = 0) -> None:
         """Insert a prefix, or change the route of one that is there. ValueError for what is no prefix, route or next hop."""
         one = [np.array([value], np.int64) for value in (prefix, plen, route, nexthop)]
@@ -109,7 +115,7 @@ class FibTrie:
     def lookup_batch(self, addresses: I64) -> I64:
         """Route of each of int64[n] addresses."""
         routes = np.full(addresses.size, NO_ROUTE, np.int64)
-        find_routes(self.state, self._off, FN_TRIE_LOOKUP, addresses, routes)
+        find_routes(self.table, self._off, FN_TRIE_LOOKUP, addresses, routes)
         return routes
 
     def __len__(self) -> int:

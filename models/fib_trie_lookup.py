@@ -26,7 +26,7 @@ from models.lc_trie import (
     leaf_address,
     slot_address,
 )
-from models.slab import SlabState, object_address
+from models.slab import SlabState, address_in
 
 FIB_SEMANTIC_MATCH = number("fib_semantic_match")
 
@@ -64,6 +64,15 @@ class FibState(NamedTuple):
     info: I32  # int32[infos, 4]: prefix length, next leaf_info of the leaf or NIL, route, next hop
     var: I64  # int64[VARS], see the index names above
     key: U32  # uint32[1, 1], the key of the change in progress
+
+
+class FibTable(NamedTuple):
+    """What a lookup reads of a routing table: a third of the arrays, and kernels compile in proportion to those."""
+
+    trie: TrieState
+    info: I32
+    info_slabs: I64  # the leaf_info objects' SlabState.var
+    var: I64
 
 
 @kernel
@@ -104,7 +113,7 @@ def _touch_slot(trie: TrieState, log: AccessLog, function: int, n: int, slot: in
 
 
 @kernel
-def _semantic_match(fib: FibState, log: AccessLog, info: int) -> None:
+def _semantic_match(fib: FibTable, log: AccessLog, info: int) -> None:
     """Read the alias and its fib_info and take a reference. MATCH_RECORDS records."""
     call(log, FIB_SEMANTIC_MATCH, 1)
     touch(log, READ, FIB_SEMANTIC_MATCH, fib.var[ALIASES] + info * ALIAS_BYTES)
@@ -115,19 +124,19 @@ def _semantic_match(fib: FibState, log: AccessLog, info: int) -> None:
 
 
 @kernel
-def fib_info_address(fib: FibState, info: int) -> int:
+def fib_info_address(fib: FibTable, info: int) -> int:
     """Simulated address of the fib_info that a leaf_info leads to."""
     return i64(fib.var[FIB_INFOS] + i64(fib.info[info, NEXTHOP]) * FIB_INFO_BYTES)
 
 
 @kernel
-def _check_leaf(fib: FibState, log: AccessLog, function: int, leaf: int, address: int) -> int:
+def _check_leaf(fib: FibTable, log: AccessLog, function: int, leaf: int, address: int) -> int:
     """The longest prefix of a leaf that holds an address, NIL if none does."""
     touch(log, READ, function, leaf_address(fib.trie, leaf))
     network = i64(fib.trie.leaf[leaf, 0])
     info = i64(fib.trie.leaf[leaf, FIRST_INFO])
     while info != NIL:
-        touch(log, READ, function, object_address(fib.infos, info))
+        touch(log, READ, function, address_in(fib.info_slabs, info))
         if (address & network_mask(i64(fib.info[info, PLEN]))) == network:
             _semantic_match(fib, log, info)
             return info
@@ -136,7 +145,7 @@ def _check_leaf(fib: FibState, log: AccessLog, function: int, leaf: int, address
 
 
 @kernel
-def fib_find(fib: FibState, log: AccessLog, function: int, address: int) -> int:
+def fib_find(fib: FibTable, log: AccessLog, function: int, address: int) -> int:
     """The leaf_info of the longest prefix that holds an address, or NIL. One call of `function`, up to LOOKUP_RECORDS records."""
     call(log, function, 1)
     trie = fib.trie
@@ -216,7 +225,7 @@ def _enter(trie: TrieState, log: AccessLog, function: int, n: int, address: int,
 
 
 @kernel
-def find_routes(fib: FibState, log: AccessLog, function: int, address: I64, route: I64) -> None:
+def find_routes(fib: FibTable, log: AccessLog, function: int, address: I64, route: I64) -> None:
     """The route of each address, NO_ROUTE where there is none. The log must be off or have room for all."""
     for i in range(address.size):
         info = fib_find(fib, log, function, address[i])

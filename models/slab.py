@@ -194,11 +194,17 @@ class SlabCache:
 
 
 @kernel
+def address_in(var: I64, entry: int) -> int:
+    """Simulated address of an object of the slab cache whose `var` this is."""
+    slab = i64(entry // var[PER_SLAB])
+    within = var[FIRST] + (entry - slab * var[PER_SLAB]) * var[SIZE]
+    return i64(var[BASE] + slab * var[SLAB_BYTES] + within)
+
+
+@kernel
 def object_address(cache: SlabState, entry: int) -> int:
     """Simulated address of an object."""
-    slab = i64(entry // cache.var[PER_SLAB])
-    within = cache.var[FIRST] + (entry - slab * cache.var[PER_SLAB]) * cache.var[SIZE]
-    return i64(cache.var[BASE] + slab * cache.var[SLAB_BYTES] + within)
+    return address_in(cache.var, entry)
 
 
 @kernel

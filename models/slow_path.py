@@ -15,7 +15,7 @@ import numpy as np
 
 from models.access import READ, WRITE, AccessLog, call, room, touch
 from models.fib_trie import FN_TRIE_LOOKUP, FibTrie
-from models.fib_trie_lookup import FIB_INFO_NEXTHOP, LOOKUP_RECORDS, NEXTHOP, FibState, fib_find, fib_info_address
+from models.fib_trie_lookup import FIB_INFO_NEXTHOP, LOOKUP_RECORDS, NEXTHOP, FibTable, fib_find, fib_info_address
 from models.flow import DST, PROTO, SRC, PacketBatch
 from models.functions import number
 from models.interface import World
@@ -65,8 +65,8 @@ SLOW_PATH_RECORDS = 4 * LOOKUP_RECORDS + 2 * MOST_CHAIN + FIXED_RECORDS
 class SlowPathState(NamedTuple):
     """Both routing tables and the neighbour table."""
 
-    local: FibState
-    main: FibState
+    local: FibTable
+    main: FibTable
     bucket: I32  # int32[MASK + 1], first neighbour of each bucket or NIL; a power of two
     next: I32  # int32[next hops], next neighbour of the same bucket or NIL
     var: I64  # int64[VARS]: addresses of regions and the mask of the neighbour hash, see the index names above
@@ -85,7 +85,7 @@ def _fib_lookup(state: SlowPathState, log: AccessLog, address: int) -> int:
 
 
 @kernel
-def _in_table(state: SlowPathState, fib: FibState, log: AccessLog, rule: int, table: int, address: int) -> int:
+def _in_table(state: SlowPathState, fib: FibTable, log: AccessLog, rule: int, table: int, address: int) -> int:
     """One rule's table. A rule that matched is held by a reference until the route is built."""
     var = state.var
     touch(log, READ, FIB_RULES_LOOKUP, var[RULES] + rule * RULE_BYTES)
@@ -246,7 +246,7 @@ class SlowPath:
             at += size
         var[MASK] = mask
         bucket, after = _chains(nexthops, mask)
-        self.state = SlowPathState(self.local.state, self.main.state, bucket, after, var)
+        self.state = SlowPathState(self.local.table, self.main.table, bucket, after, var)
 
     def route_of(self, address: int) -> int:
         """Route of one address in the main table, NO_ROUTE if it has none. Nothing is recorded."""

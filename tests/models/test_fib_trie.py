@@ -145,7 +145,7 @@ def edges_of(routes):
 
 def recorded(fib, address):
     log = make_log(LOOKUP_RECORDS, 1)
-    info = fib_find(fib.state, log, LOOKUP, address)
+    info = fib_find(fib.table, log, LOOKUP, address)
     return log, info
 
 
@@ -256,7 +256,7 @@ def test_no_lookup_writes_more_than_its_bound_and_unpriced_ones_write_nothing(ro
         log, info = recorded(fib, address)
         assert 0 <= log.head[0] <= LOOKUP_RECORDS
         off = make_log(1, 1, on=False)
-        assert fib_find(fib.state, off, LOOKUP, address) == info
+        assert fib_find(fib.table, off, LOOKUP, address) == info
         assert off.head[0] == 0
 
 
