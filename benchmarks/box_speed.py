@@ -9,8 +9,8 @@ many times faster the unpriced box is in the same run. Asserted: no packet is lo
 import argparse
 import time
 
+from sim.account import Totals
 from sim.assemble import Assembly, assemble, stream
-from sim.box import Totals
 from sim.load import load_scenario
 from sim.warmup import SECOND, fill
 

@@ -1,6 +1,9 @@
 """What becomes of packets: hits, slow path, errors, wrong answers, time in the box and a checksum over the answers."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +19,24 @@ BUCKETS = 40 * SUB
 CHECK_MODULUS = (1 << 31) - 1
 
 
+@dataclass(slots=True)
+class Totals:
+    """Packets since the box was made. offered = processed + dropped + queued; processed = hits + slow + errors."""
+
+    offered: int = 0
+    dropped: int = 0
+    processed: int = 0
+    queued: int = 0
+    hits: int = 0
+    slow: int = 0
+    errors: int = 0
+    wrong: int = 0
+
+    def minus(self, other: Totals) -> Totals:
+        """What was added since `other`."""
+        return Totals(*(getattr(self, name) - getattr(other, name) for name in self.__dataclass_fields__))
+
+
 class Ledger(NamedTuple):
     """Totals of one box. Latencies in ns: from the card's receive ring to the end of the packet's share of its poll."""
 
@@ -26,6 +47,18 @@ class Ledger(NamedTuple):
 def make_ledger() -> Ledger:
     """An empty ledger."""
     return Ledger(np.zeros(7, np.int64), np.zeros(BUCKETS, np.int64))
+
+
+def booked(ledger: Ledger) -> Totals:
+    """What the ledger holds of the totals; what is offered, dropped and queued the ports know."""
+    hits, slow, errors, wrong = (int(ledger.total[k]) for k in (HITS, SLOWS, ERRORS, WRONG))
+    return Totals(processed=hits + slow + errors, hits=hits, slow=slow, errors=errors, wrong=wrong)
+
+
+def forget_latency(ledger: Ledger) -> None:
+    """Begin the latencies anew; the counters stay."""
+    ledger.latency[:] = 0
+    ledger.total[WORST] = 0
 
 
 @kernel

@@ -21,12 +21,13 @@ import numpy as np
 import simpy
 
 from models.access import AccessLog, make_log
-from models.drive import Price, drive, drive_reclaim, drive_timer
+from models.drive import drive
 from models.flow import PacketBatch, make_batch
 from models.interface import Context, FlowCache, World
 from models.kernel import Standing
 from models.route_ranges import RouteRanges
-from sim.account import ERRORS, HITS, SLOWS, WORST, WRONG, account_loop, make_ledger
+from sim.account import Totals, account_loop, booked, forget_latency, make_ledger
+from sim.housekeeping import Housekeeping
 from sim.nic import Port, copy_packets
 from sim.pricer import Pricer
 from sim.scenario import Box as BoxSettings
@@ -41,24 +42,6 @@ PACE_ROUND = 300
 
 
 @dataclass(slots=True)
-class Totals:
-    """Packets since the box was made. offered = processed + dropped + queued; processed = hits + slow + errors."""
-
-    offered: int = 0
-    dropped: int = 0
-    processed: int = 0
-    queued: int = 0
-    hits: int = 0
-    slow: int = 0
-    errors: int = 0
-    wrong: int = 0
-
-    def minus(self, other: Totals) -> Totals:
-        """What was added since `other`."""
-        return Totals(*(getattr(self, name) - getattr(other, name) for name in self.__dataclass_fields__))
-
-
-@dataclass(slots=True)
 class _Cpu:
     context: Context
     port: Port
@@ -68,13 +51,6 @@ class _Cpu:
     paced_to: int = 0  # ns, the last packet that was put through unpriced
     wakes: Any = None  # simpy event: a sender has handed over arrivals
     ended: bool = False  # the source has no more packets
-
-
-@dataclass(slots=True)
-class _Due:
-    name: str
-    period_ns: int
-    due: int  # ns
 
 
 def _ignore(log: AccessLog, first: int, stop: int) -> None:
@@ -109,13 +85,13 @@ class Box:
         ]
         self._paced = Totals()
         self._account = Standing(account_loop, 4)
-        self._timers = [_Due(timer.name, timer.period_ns, timer.first_ns) for timer in self.structure.timers()]
+        self._housekeeping = Housekeeping(self.structure)
 
     # -- totals --------------------------------------------------------------------------------------------------------
 
     def totals(self) -> Totals:
         """Packets so far, over all ports and both kinds of run."""
-        found = Totals()
+        found = booked(self.ledger)
         for cpu in self._cpus:
             offered, dropped, _ = cpu.port.totals()
             found.offered += offered
@@ -123,15 +99,11 @@ class Box:
             found.queued += cpu.port.queued
         found.offered += self._paced.offered
         found.dropped += self._paced.dropped
-        total = self.ledger.total
-        found.hits, found.slow, found.errors, found.wrong = (int(total[k]) for k in (HITS, SLOWS, ERRORS, WRONG))
-        found.processed = found.hits + found.slow + found.errors
         return found
 
     def reset_latency(self) -> None:
         """Forget latencies and stalls of the warm-up; the counters stay."""
-        self.ledger.latency[:] = 0
-        self.ledger.total[WORST] = 0
+        forget_latency(self.ledger)
         self.longest_stall = 0
 
     @property
@@ -216,8 +188,7 @@ class Box:
                 now = int(env.now)
                 self.longest_stall = max(self.longest_stall, now - started)
                 started = now
-                cpu.port.receive(now)
-                n = cpu.port.poll(self._batch, min(settings.poll, settings.budget - used))
+                n = cpu.port.receive_and_poll(now, self._batch, min(settings.poll, settings.budget - used))
                 if n == 0:
                     break
                 cpu.free_at = now + self._poll(cpu, now)
@@ -238,10 +209,10 @@ class Box:
 
         What they do in idle time takes nothing from any packet, so it is not on the bill.
         """
-        timers = self._timers if cpu.context.cpu == 0 else []
+        number, housekeeping = cpu.context.cpu, self._housekeeping
         for _ in range(IDLE_TIMERS):
-            due = min((timer.due for timer in timers), default=until)
-            if due >= until:
+            due = housekeeping.next_due(number)
+            if due is None or due >= until:
                 break
             if due > env.now:
                 yield env.timeout(due - int(env.now))
@@ -251,9 +222,7 @@ class Box:
             for column, kept in zip(self.pricer.bill, before, strict=True):
                 column[:] = kept
             yield env.timeout(cpu.free_at - now)
-        for timer in timers:
-            if timer.due < until:
-                timer.due += timer.period_ns * ((until - timer.due - 1) // timer.period_ns + 1)
+        housekeeping.skip(number, until)
         yield env.timeout(max(0, until - int(env.now)))
 
     def _poll(self, cpu: _Cpu, now: int) -> int:
@@ -283,16 +252,8 @@ class Box:
             nonlocal spent
             spent += self.pricer.records(context.cpu, log)
 
-        self._housekeeping(context, now, price)
+        self._housekeeping.run(context, now, price)
         return spent
-
-    def _housekeeping(self, context: Context, now: int, price: Price) -> None:
-        drive_reclaim(self.structure, context, price)
-        if context.cpu == 0:
-            for timer in self._timers:
-                if now >= timer.due:
-                    timer.due += timer.period_ns * ((now - timer.due) // timer.period_ns + 1)
-                    drive_timer(self.structure, timer.name, context, price)
 
     # -- unpriced ------------------------------------------------------------------------------------------------------
 
@@ -349,4 +310,4 @@ class Box:
             context.now = int(part.time[stop - first - 1])
             drive(self.structure, part, context, _ignore)
             self._account((self.ledger, part, log), 0, stop - first, context.now, context.now)
-            self._housekeeping(context, context.now, _ignore)
+            self._housekeeping.run(context, context.now, _ignore)

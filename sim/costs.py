@@ -166,7 +166,7 @@ def charge(
             booked = SLOW if all_slow else plane
             row = (plane * MAX_FUNCTIONS + f) << CLASS_BITS
             touched = 0
-            for c in range(tariff.latency.size):
+            for c in range(1 << CLASS_BITS):  # most rows are empty, and a fixed number of classes is no loop at all
                 touched |= counts[row + c]
             if touched != 0:
                 for c in range(tariff.latency.size):

@@ -33,6 +33,7 @@ class Port:
         self.state = RingState(np.zeros(6, np.int64), make_batch(ring, words))
         self.chunk = make_batch(chunk, words)
         self._receive, self._poll = Standing(_receive_loop, 1), Standing(_poll_loop, 1)
+        self._both = Standing(_both_loop, 2)
 
     def receive(self, until: int) -> None:
         """Take in every packet of the chunk that arrives at or before `until` (ns); what finds the ring full is dropped."""
@@ -41,6 +42,11 @@ class Port:
     def poll(self, batch: PacketBatch, quota: int) -> int:
         """Move up to `quota` packets, oldest first, into a batch; returns how many."""
         packets: int = self._poll((self.state, batch), quota)
+        return packets
+
+    def receive_and_poll(self, until: int, batch: PacketBatch, quota: int) -> int:
+        """`receive`, then `poll`, in one call."""
+        packets: int = self._both((self.state, self.chunk, batch), until, quota)
         return packets
 
     def begin_chunk(self) -> None:
@@ -125,3 +131,11 @@ def _poll_loop(ring: RingState, batch: PacketBatch, numbers: I64) -> Iterator[in
     """`poll` over and over; numbers: quota."""
     while True:
         yield poll(ring, batch, i64(numbers[0]))
+
+
+@kernel
+def _both_loop(ring: RingState, chunk: PacketBatch, batch: PacketBatch, numbers: I64) -> Iterator[int]:
+    """`receive` and `poll` over and over; numbers: until, quota."""
+    while True:
+        receive(ring, chunk, i64(numbers[0]))
+        yield poll(ring, batch, i64(numbers[1]))

@@ -16,9 +16,8 @@ import msgspec
 import numpy as np
 
 from models.functions import names
-from sim.account import WORST, percentile
+from sim.account import WORST, Totals, percentile
 from sim.assemble import Assembly, assemble, lossfree_checksum, stream
-from sim.box import Totals
 from sim.costs import UNIT
 from sim.experiments.reporting import Reporter
 from sim.memory import CLASS_NAMES

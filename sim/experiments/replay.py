@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from models.flow import make_batch
-from sim.account import ERRORS, SLOWS, Ledger
+from sim.account import ERRORS, SLOWS, Ledger, Totals
 from sim.assemble import QUICK, Assembly, assemble, checksum_of, lossfree, make_ranges, make_sources, make_table
-from sim.box import Totals
 from sim.experiments.forwarding import Window, row_result
 from sim.experiments.reporting import Reporter
 from sim.load import sections

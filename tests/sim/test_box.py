@@ -8,9 +8,8 @@ from golden.exact import small
 from models.flow import pack_ipv4
 from models.kernel import compiled
 from models.reference import Perfect
-from sim.account import COUNTED, WORST, bucket_floor
+from sim.account import COUNTED, WORST, Totals, bucket_floor
 from sim.assemble import assemble, stream
-from sim.box import Totals
 from sim.costs import UNIT
 from sim.memory import DMA_LINE
 from sim.scenario import Row

@@ -12,6 +12,7 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("receive"), st.integers(0, 60)),
         st.tuples(st.just("poll"), st.integers(0, 20)),
+        st.tuples(st.just("both"), st.integers(0, 60)),
         st.tuples(st.just("chunk"), st.integers(0, 40)),
     ),
     max_size=40,
@@ -66,6 +67,11 @@ def test_a_ring_is_a_list_with_an_end(plan, descriptors):
             now += n
             port.receive(now)
             oracle.receive(now)
+        elif what == "both":
+            now += n
+            oracle.receive(now)
+            assert port.receive_and_poll(now, out, 7) == int(out.packets[0])
+            assert packets_of(out) == oracle.poll(7)
         elif what == "poll":
             assert port.poll(out, n) == int(out.packets[0])
             assert packets_of(out) == oracle.poll(n)
