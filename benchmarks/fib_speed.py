@@ -10,7 +10,7 @@ import numpy as np
 
 from models.fib_trie import FibTrie
 from models.route_ranges import RouteRanges, find_route
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 
 LENGTHS, SHARES = [16, 17, 18, 19, 20, 21, 22, 23, 24], [0.06, 0.03, 0.05, 0.08, 0.08, 0.07, 0.1, 0.08, 0.45]
 LOOKUPS = 1_000_000

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from models.access import AccessLog, make_log
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 from sim.machine import Machine, Number, load_machine
 from sim.memory import counts_by_plane, make_memory
 from sim.packet_path import make_path

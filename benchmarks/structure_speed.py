@@ -17,7 +17,7 @@ from models.flow import DST, PROTO, SRC, PacketBatch, make_batch, pack_ipv4
 from models.interface import NEED_COLLECT, NEED_LOG, NEED_POOL, Context, FlowCache, World, make_params, structure_class
 from models.kernel import NIL
 from models.rcu import Rcu
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 
 FLOWS, BATCH, CPUS, KPPS = 65_536, 300, 2, 520
 LOG_ROOM = 1 << 17

@@ -14,7 +14,7 @@ from models.access import AccessLog, make_log
 from models.interface import NEED_NOTHING, NEED_POOL
 from models.kernel import NIL, U32, kernel
 from models.lc_trie import LEAVES, TNODES, LcTrie, TrieState, find, insert, remove
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 
 
 @kernel

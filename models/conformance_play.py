@@ -19,7 +19,7 @@ from models.flow import END_MARK, PROTO_TCP, PROTO_UDP, PacketBatch, make_batch,
 from models.interface import Context, Factory, FlowCache, World
 from models.kernel import NIL
 from models.rcu import Rcu
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 
 ROOM = 32
 """Most packets of a batch."""

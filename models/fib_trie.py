@@ -31,7 +31,8 @@ from models.interface import NEED_NOTHING
 from models.kernel import I64, NIL
 from models.lc_trie import LcTrie
 from models.lc_trie.trie import slab_geometry
-from models.slab import FREE_HEAD, PER_SLAB, SHARED, SLABS, SimulatedMemory, SlabCache, slab_room
+from models.simulated_memory import SimulatedMemory
+from models.slab import FREE_HEAD, PER_SLAB, SHARED, SLABS, SlabCache, slab_room
 
 FN_TRIE_LOOKUP = number("fn_trie_lookup")
 

@@ -22,7 +22,7 @@ from models.access import DROPPED, AccessLog, room
 from models.flow import PacketBatch
 from models.kernel import NIL
 from models.rcu import Rcu
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 
 MISS = -2
 """What `lookup` returns when the structure has no entry for the packet. Routes are >= 0."""

@@ -1,17 +1,13 @@
-"""Where objects live: the simulated memory, and the slab allocator that hands out its objects.
+"""The slab allocator that hands out objects: mm/slab.c of 2.6.20.
 
-Addresses are bytes in a simulated physical memory; they decide which objects share a cache line or a TLB page, and nothing of
-the host enters. Every slab cache and every table gets a region of its own, large-page aligned, in which slabs follow each
-other: what a fresh boot gives a cache that has the machine to itself.
-
-The slab allocator follows mm/slab.c of 2.6.20: per CPU an array of free objects used last in first out (120 for objects of at
+Every slab cache has a region of the simulated memory of its own, in which slabs follow each other: what a fresh boot gives a cache
+that has the machine to itself. Per CPU there is an array of free objects used last in first out (120 for objects of at
 most 256 bytes, moved in batches of 60), one shared array behind it (8 x 60), behind that the slabs. A free reads the object's
 struct page. An array that overflows first fills the shared array, then gives objects back to their slabs one by one
 (free_block, slab_put_obj: the slab header and the neighbours in the slab list). Left out: colouring, reaping of empty slabs
 (memory only grows within a run), NUMA.
 """
 
-from bisect import bisect_right
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +15,7 @@ import numpy as np
 from models.access import READ, WRITE, AccessLog, call, touch
 from models.functions import number
 from models.kernel import I32, I64, NIL, i64, kernel
+from models.simulated_memory import PAGE, SimulatedMemory
 
 KMEM_CACHE_ALLOC = number("kmem_cache_alloc")
 CACHE_ALLOC_REFILL = number("cache_alloc_refill")
@@ -27,65 +24,10 @@ CACHE_FLUSHARRAY = number("cache_flusharray")
 FREE_BLOCK = number("free_block")
 SLAB_PUT_OBJ = number("slab_put_obj")
 
-PAGE = 4096
-LARGE_PAGE = 4 << 20
 STRUCT_PAGE = 32
 
 SLAB_RECORDS = 64 * 6
 """Most records that one slab_alloc or slab_free can write (a whole batch moved between array and slabs)."""
-
-
-SMALL = 256 << 10
-"""Regions of at most so many bytes share large pages: what boot allocates lies together."""
-STAGGER = 5 * PAGE
-"""Distance in cache sets between the starts of large regions, so that their first objects do not fight for one set."""
-
-
-class SimulatedMemory:
-    """A map of the simulated memory: regions by name, handed out once and never overlapping."""
-
-    def __init__(self, base: int = LARGE_PAGE) -> None:
-        self._next = base
-        self._small = self._small_end = 0
-        self._large = 0
-        self._starts: list[int] = []
-        self._sorted: list[tuple[int, int, str]] = []  # base, end, name, by base
-        self.regions: list[tuple[str, int, int]] = []  # name, base, size in bytes
-
-    def region(self, name: str, size: int) -> int:
-        """Base address of a new region of at least `size` bytes: page-aligned, small ones side by side in one large page."""
-        if size < 1:
-            raise ValueError(f"region {name} needs at least one byte, got {size}")
-        pages = -(-size // PAGE) * PAGE
-        if size <= SMALL:
-            if self._small + pages > self._small_end:
-                self._small = self._take(LARGE_PAGE)
-                self._small_end = self._small + LARGE_PAGE
-            base = self._small
-            self._small += pages
-        else:
-            shift = self._large * STAGGER % (1 << 20)
-            self._large += 1
-            base = self._take(pages + shift) + shift
-        at = bisect_right(self._starts, base)
-        self._starts.insert(at, base)
-        self._sorted.insert(at, (base, base + size, name))
-        self.regions.append((name, base, size))
-        return base
-
-    def _take(self, size: int) -> int:
-        base = self._next
-        self._next += -(-size // LARGE_PAGE) * LARGE_PAGE
-        return base
-
-    def owner(self, address: int) -> str | None:
-        """Name of the region that holds a byte, None if nobody was given it."""
-        at = bisect_right(self._starts, address) - 1
-        if at < 0:
-            return None
-        _, end, name = self._sorted[at]
-        return name if address < end else None
-
 
 BASE, SIZE, PER_SLAB, FIRST, SLAB_BYTES, PAGES, LIMIT, BATCH, SLABS, PARTIAL, LIVE, SHARED, ARRAYS = range(13)
 VARS = 13

@@ -19,7 +19,7 @@ from models.flow import make_batch
 from models.interface import Context, FlowCache, World, make_params
 from models.rcu import Rcu
 from models.route_ranges import RouteRanges
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 from models.slow_path import SlowPath
 from sim.account import SUM, Ledger, account, make_ledger
 from sim.box import Box

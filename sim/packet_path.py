@@ -20,7 +20,7 @@ import numpy as np
 from models.access import LINE, READ, WRITE
 from models.functions import number
 from models.kernel import I64, i64, kernel
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 
 PHASES = ("receive", "forward", "complete")
 RECEIVE, FORWARD, COMPLETE = 0, 1, 2

@@ -137,7 +137,7 @@ def test_compiled_form_counts_no_references(module, tmp_path):
         from models.flow import make_batch
         from models.interface import Context, World, structure_class
         from models.rcu import Rcu
-        from models.slab import SimulatedMemory
+        from models.simulated_memory import SimulatedMemory
         world = World(SimulatedMemory(), Rcu(), np.random.default_rng(1))
         cls = structure_class("{"perfect" if module == "models.reference" else "rt_hash"}")
         structure = cls(cls.Params(), world)

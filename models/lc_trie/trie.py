@@ -11,7 +11,8 @@ from models.lc_trie import nodes, survey
 from models.lc_trie.moves import FRAME
 from models.lc_trie.nodes import HEADER, MOST_BITS, POINTER, TrieState
 from models.lc_trie.update import IDLE
-from models.slab import BASE, FIRST, PAGE, PER_SLAB, SIZE, SLAB_BYTES, STRUCT_PAGE, SimulatedMemory, SlabCache
+from models.simulated_memory import PAGE, SimulatedMemory
+from models.slab import BASE, FIRST, PER_SLAB, SIZE, SLAB_BYTES, STRUCT_PAGE, SlabCache
 
 SLAB_HEADER = 28
 OFF_SLAB = 512

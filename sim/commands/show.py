@@ -76,7 +76,7 @@ def _instance(found: type[FlowCache]) -> FlowCache:
     import numpy as np
 
     from models.rcu import Rcu
-    from models.slab import SimulatedMemory
+    from models.simulated_memory import SimulatedMemory
 
     return found(make_params(found, {}), World(SimulatedMemory(), Rcu(), np.random.default_rng(1)))
 

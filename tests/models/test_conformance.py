@@ -25,7 +25,7 @@ from models.interface import (
 )
 from models.lru import Lru, LruParams
 from models.rcu import Rcu
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 
 SMALL = {
     "perfect": [{}],

@@ -12,7 +12,7 @@ from models.functions import names, number
 from models.kernel import NIL, compiled
 from models.lc_trie import BITS, LEAVES, PARENT, POS, ROOT, child_at, find, index_of, is_leaf, is_tnode, leaf_address
 from models.route_ranges import RouteRanges
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 from traces.routes import default_routes
 
 LAST = (1 << 32) - 1

@@ -31,7 +31,8 @@ from models.lc_trie import (
     slot_address,
 )
 from models.lc_trie.nodes import NEXT_NODE, NEXT_SLOT, WANT_NODES, WANT_SLOTS
-from models.slab import SimulatedMemory, slab_alloc, slab_free, slab_room
+from models.simulated_memory import SimulatedMemory
+from models.slab import slab_alloc, slab_free, slab_room
 
 SLAB_ROOM = 64 * 6
 

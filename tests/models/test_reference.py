@@ -12,7 +12,7 @@ from models.kernel import NIL, compiled
 from models.lru import Lru, LruParams
 from models.rcu import Rcu
 from models.reference import MOST, NoCache, Perfect
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 
 PACKETS = 20_000 if compiled() else 1_500
 BATCH = 100

@@ -17,7 +17,7 @@ from models.kernel import NIL, compiled
 from models.rcu import Rcu
 from models.rt_hash import RtHash, RtHashParams
 from models.rt_hash.state import DST, EQUILIBRIUM, EXPIRE, IIF_TOS, LASTUSE, NEXT, RND, ROUTE, ROVER, SRC, USE
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 
 MS = 1_000_000
 HUGE = 1 << 16

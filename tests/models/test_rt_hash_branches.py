@@ -27,7 +27,7 @@ from models.rcu import Rcu
 from models.rt_hash import RtHash, RtHashParams
 from models.rt_hash.lookup import find
 from models.rt_hash.state import ENTRIES, EQUILIBRIUM, EXPIRE, GC_THRESH, LAST_GC, RND, ROVER
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 
 NS = 1_000_000_000
 PARAMS = RtHashParams(rhash_entries=8, gc_thresh=8, max_size=100, gc_elasticity=2)

@@ -4,7 +4,8 @@ import pytest
 from models.access import empty, make_log, record_line
 from models.functions import number
 from models.kernel import NIL, compiled
-from models.slab import LARGE_PAGE, PAGE, SLAB_RECORDS, SimulatedMemory, SlabCache, object_address, slab_alloc, slab_free, slab_room
+from models.simulated_memory import LARGE_PAGE, PAGE, SimulatedMemory
+from models.slab import SLAB_RECORDS, SlabCache, object_address, slab_alloc, slab_free, slab_room
 
 
 def test_regions_never_overlap_and_know_their_owner():

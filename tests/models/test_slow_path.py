@@ -11,7 +11,7 @@ from models.interface import World
 from models.kernel import NIL, compiled
 from models.rcu import Rcu
 from models.route_ranges import RouteRanges
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 from models.slow_path import SLOW_PATH_RECORDS, SlowPath, slow_path
 from traces.routes import default_routes
 

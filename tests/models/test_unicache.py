@@ -17,7 +17,7 @@ from models.kernel import NIL, compiled
 from models.lc_trie import child_at, header_address, index_of, leaf_address, slot_address
 from models.lc_trie.nodes import BITS, POS, ROOT
 from models.rcu import Rcu
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 from models.unicache import Unicache, UnicacheParams
 from models.unicache.key import hash_code, header_of
 from models.unicache.state import ENTRY, entry_address

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from models.access import DMA, READ, WRITE, call, make_log, touch, touch_range
 from models.functions import MAX_FUNCTIONS
 from models.kernel import compiled
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 from sim.machine import Machine, Number, Tlb, TlbLevel, load_machine
 from sim.memory import (
     CLASS_NAMES,

@@ -22,7 +22,7 @@ from models.access import (
 from models.flow import make_batch
 from models.functions import MAX_FUNCTIONS, number
 from models.kernel import NIL, compiled
-from models.slab import SimulatedMemory
+from models.simulated_memory import SimulatedMemory
 from sim.machine import load_machine
 from sim.memory import CLASS_NAMES, DTLB, counts_by_plane, cpu_words, make_memory
 from sim.packet_path import HELD, OPEN, RX_NEXT, SLOTS_MADE, TX_NEXT, DefaultRow, free_slots, make_path
