@@ -100,6 +100,7 @@ class RowResult(msgspec.Struct, frozen=True, kw_only=True):
     counters: dict[str, Phases] = {}
     windows: Windows = Windows()
     profile: dict[str, float] = {}  # function -> cycles per packet
+    profile_open: dict[str, float] = {}  # the same in the open loop: hits and slow path weighted with the published share
     profile_counts: dict[str, dict[str, int]] = {}  # function -> calls and accesses by level, in the window
     loss: Loss = Loss()
     latency_us: Latency = Latency()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from models.functions import names
 from sim.account import WORST, Totals, percentile
@@ -155,15 +156,32 @@ def warm_up(assembly: Assembly, row: Row, seed: int, report: Callable[[str, floa
     return window, windows
 
 
-def open_loop_kpps(assembly: Assembly, hits: int, slow: int, share: float) -> float | None:
-    """Throughput from mean simulated cycles of a hit and of a slow-path packet at a given share of the slow path."""
+def cycles_at(assembly: Assembly, hits: int, slow: int, share: float) -> NDArray[np.float64] | None:
+    """float64[functions], cycles per packet by function: means of a hit and a slow-path packet at a given share of the slow path.
+
+    None if packets of a kind are needed that the window did not see.
+    """
     if (hits == 0 and share < 1) or (slow == 0 and share > 0):
         return None
-    cycles = assembly.box.pricer.bill.cycles
-    hit_cycles = int(cycles[0].sum()) / UNIT / max(1, hits)
-    slow_cycles = int(cycles[1].sum()) / UNIT / max(1, slow)
-    cpus = len(assembly.box.sources)
-    return cpus * int(assembly.machine.clock_hz) / ((1 - share) * hit_cycles + share * slow_cycles) / 1000
+    cycles = assembly.box.pricer.bill.cycles / UNIT
+    found: NDArray[np.float64] = (1 - share) * cycles[0] / max(1, hits) + share * cycles[1] / max(1, slow)
+    return found
+
+
+def open_loop_kpps(assembly: Assembly, hits: int, slow: int, share: float) -> float | None:
+    """Throughput from mean simulated cycles of a hit and of a slow-path packet at a given share of the slow path."""
+    cycles = cycles_at(assembly, hits, slow, share)
+    if cycles is None:
+        return None
+    return len(assembly.box.sources) * int(assembly.machine.clock_hz) / float(cycles.sum()) / 1000
+
+
+def by_function(cycles: NDArray[np.float64] | None) -> dict[str, float]:
+    """Cycles per packet by name, dearest first; functions that took none are left out."""
+    known = names()
+    if cycles is None:
+        return {}
+    return {known[f]: float(cycles[f]) for f in np.argsort(-cycles, kind="stable") if f < len(known) and cycles[f] > 0}
 
 
 def run_row(scenario: Scenario, row: Row, *, seed: int, quick: bool = False, progress: Report) -> RowResult:
@@ -219,9 +237,6 @@ def row_result(
     bill = box.pricer.bill
     per_packet = (bill.cycles[0] + bill.cycles[1]) / UNIT / max(1, added.processed)
     known = names()
-    profile = {
-        known[f]: float(per_packet[f]) for f in np.argsort(-per_packet)[: len(known)] if f < len(known) and per_packet[f] > 0
-    }
     touches = bill.touches.sum(axis=0)
     counts = {
         known[f]: {"calls": int(bill.calls[f]) // UNIT}
@@ -262,7 +277,8 @@ def row_result(
         figures=figures,
         counters=counters,
         windows=windows,
-        profile=profile,
+        profile=by_function(per_packet),
+        profile_open=by_function(cycles_at(assembly, added.hits, added.slow, want["slow_share"])) if "slow_share" in want else {},
         profile_counts=counts,
         loss=Loss(dropped=added.dropped, share=added.dropped / added.offered if added.offered else None),
         latency_us=Latency(

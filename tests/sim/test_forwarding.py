@@ -4,10 +4,11 @@ import msgspec
 import pytest
 from golden.exact import run_row, small
 
+from models.functions import names
 from models.kernel import compiled
 from sim.assemble import assemble
 from sim.costs import UNIT, load_costs
-from sim.experiments.forwarding import open_loop_kpps
+from sim.experiments.forwarding import by_function, cycles_at, open_loop_kpps
 from sim.scenario import Row
 
 SCENARIO = small()
@@ -101,3 +102,13 @@ def test_a_wrong_route_ends_the_run(monkeypatch):
     monkeypatch.setattr("sim.assemble.find_structure", lambda name: Liar)
     with pytest.raises(AssertionError, match=r"liar gave [0-9]+ wrong routes"):
         run_row(SCENARIO, Row(name="liar", structure="liar"))
+
+
+def test_cycles_by_function_add_up_to_the_open_loop():
+    assembly = assemble(SCENARIO, ROWS["perfect"], 7)
+    cycles = assembly.box.pricer.bill.cycles
+    cycles[0, 0], cycles[1, 0], cycles[1, 2] = 100 * 1000 * UNIT, 10 * 3000 * UNIT, 10 * 1000 * UNIT
+    found = by_function(cycles_at(assembly, 100, 10, 0.25))
+    assert found == {names()[0]: pytest.approx(750 + 750), names()[2]: pytest.approx(250)}
+    assert sum(found.values()) == pytest.approx(2 * 80e6 / open_loop_kpps(assembly, 100, 10, 0.25) / 1000)
+    assert by_function(cycles_at(assembly, 0, 10, 0.25)) == {}
