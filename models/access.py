@@ -27,14 +27,15 @@ READ, WRITE, DMA = 0, 1, 2
 MAX_RANGE = 1 << 16
 """Most lines that one record can hold; `touch_range` writes several records for more."""
 
-USED, ON = 0, 1
+USED, ON, UNKNOWN = 0, 1, 2
+LAST_LINE = (1 << 35) - 1
 
 
 class AccessLog(NamedTuple):
     """A log of fixed room. Whoever writes checks `room` first; nothing here grows by itself."""
 
     record: I64  # int64[room], see the layout above
-    head: I64  # int64[2]: records used; 1 if touches are recorded, 0 if the run is not priced
+    head: I64  # int64[3]: records used; 1 if touches are recorded, 0 if the run is not priced; 1 after a call of no known function
     calls: I64  # int64[MAX_FUNCTIONS], calls of each function since the log was last emptied
     end: I64  # int64[batch], records used after packet i was finished
     miss: I64  # int64[batch], records used when the lookup of packet i had failed; NIL for a hit
@@ -50,7 +51,7 @@ def make_log(room: int, batch: int, on: bool = True) -> AccessLog:
     """An empty log for `room` records and batches of up to `batch` packets; with `on=False` touches cost nothing."""
     if room < 1 or batch < 1:
         raise ValueError(f"a log needs room for at least one record and one packet, got room={room}, batch={batch}")
-    head = np.zeros(2, np.int64)
+    head = np.zeros(3, np.int64)
     head[ON] = 1 if on else 0
     return AccessLog(
         record=np.zeros(room, np.int64),
@@ -65,10 +66,14 @@ def make_log(room: int, batch: int, on: bool = True) -> AccessLog:
 
 @kernel
 def touch(log: AccessLog, kind: int, function: int, address: int) -> None:
-    """Record one access to the line that holds byte `address`. One record; the caller has checked `room`."""
+    """Record one access to the line that holds byte `address`. One record; the caller has checked `room`.
+
+    What has no room is counted and not written, so that `overrun` can tell on a structure that did not check.
+    """
     if log.head[ON] != 0:
         used = log.head[USED]
-        log.record[used] = ((address >> LINE_SHIFT) << 28) | (function << 3) | kind
+        if used < log.record.size:
+            log.record[used] = (((address >> LINE_SHIFT) & LAST_LINE) << 28) | (function << 3) | kind
         log.head[USED] = used + 1
 
 
@@ -76,12 +81,13 @@ def touch(log: AccessLog, kind: int, function: int, address: int) -> None:
 def touch_range(log: AccessLog, kind: int, function: int, address: int, size: int) -> None:
     """Record a sweep over the lines of bytes [address, address + size). One record per MAX_RANGE lines begun."""
     if log.head[ON] != 0 and size > 0:
-        line = address >> LINE_SHIFT
-        left = ((address + size - 1) >> LINE_SHIFT) - line + 1
+        line = (address >> LINE_SHIFT) & LAST_LINE
+        left = ((address + size - 1) >> LINE_SHIFT) - (address >> LINE_SHIFT) + 1
         used = log.head[USED]
         while left > 0:
             lines = min(left, MAX_RANGE)
-            log.record[used] = (line << 28) | ((lines - 1) << 12) | (function << 3) | kind
+            if used < log.record.size:
+                log.record[used] = (line << 28) | ((lines - 1) << 12) | (function << 3) | kind
             used += 1
             line += lines
             left -= lines
@@ -91,7 +97,10 @@ def touch_range(log: AccessLog, kind: int, function: int, address: int, size: in
 @kernel
 def call(log: AccessLog, function: int, times: int) -> None:
     """Add calls of a function. Costs no record. Calls count in an unpriced run too."""
-    log.calls[function] += times
+    if 0 <= function < MAX_FUNCTIONS:
+        log.calls[function] += times
+    else:
+        log.head[UNKNOWN] = 1
 
 
 @kernel
@@ -138,3 +147,15 @@ def begin_batch(log: AccessLog, packets: int) -> None:
     log.miss[:packets] = NIL
     log.entry[:packets] = 0
     log.answer[:packets] = DROPPED
+
+
+def overrun(log: AccessLog) -> str:
+    """What a structure did to the log that it must not do, in words; empty if nothing."""
+    if log.head[USED] > log.record.size:
+        return (
+            f"wrote {log.head[USED]} records into a log with room for {log.record.size}; "
+            "records_per_packet must be at least what one lookup or one insertion touches"
+        )
+    if log.head[UNKNOWN] != 0:
+        return "calls a function number that nobody registered; take it from models.functions.register"
+    return ""

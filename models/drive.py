@@ -7,7 +7,7 @@ everywhere. A need that nothing can satisfy ends in one sentence instead of an e
 
 from collections.abc import Callable
 
-from models.access import USED, AccessLog, begin_batch, empty
+from models.access import USED, AccessLog, begin_batch, empty, overrun
 from models.flow import PacketBatch
 from models.interface import NEED_COLLECT, NEED_LOG, NEED_NOTHING, NEED_POOL, Context, FlowCache
 
@@ -38,6 +38,7 @@ def drive(structure: FlowCache, batch: PacketBatch, ctx: Context, price: Price, 
     while True:
         before = int(log.head[USED])
         stop, need = step(batch, at, ctx)
+        _check_log(structure, log)
         moved = stop > at or int(log.head[USED]) > before
         if not at <= stop <= packets or (need == NEED_NOTHING and stop < packets):
             raise RuntimeError(
@@ -111,6 +112,12 @@ def _hand_over(log: AccessLog, first: int, stop: int, price: Price, last: bool =
     if last or stop > first or log.head[USED] > 0 or log.calls.any():
         price(log, first, stop)
         empty(log)
+
+
+def _check_log(structure: FlowCache, log: AccessLog) -> None:
+    wrong = overrun(log)
+    if wrong:
+        raise RuntimeError(f"{_name(structure)} {wrong}")
 
 
 def _log_too_small(structure: FlowCache, log: AccessLog) -> RuntimeError:

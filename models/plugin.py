@@ -6,6 +6,7 @@ an edited kernel of a plug-in is compiled anew. Other files that it imports do n
 
 import importlib.util
 import sys
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -41,6 +42,11 @@ def load_plugin(spec: str) -> type[FlowCache]:
     if not _is_structure(found):
         raise PluginError(f"{name} in {file} is not a structure: derive it from models.interface.FlowCache")
     cls: type[FlowCache] = found
+    records = cls.records_per_packet
+    if not isinstance(records, int) or records < 0:
+        raise PluginError(f"{name} in {file}: records_per_packet must be a whole number of at least 0, got {records!r}")
+    if not (isinstance(cls.Params, type) and is_dataclass(cls.Params)):
+        raise PluginError(f"{name} in {file}: Params must be a dataclass, got {cls.Params!r}")
     if not cls.name:
         cls.name = name
     return cls

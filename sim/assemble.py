@@ -191,7 +191,8 @@ def assemble(scenario: Scenario, row: Row, seed: int, *, quick: bool = False, so
     route = np.arange(table.prefix.size, dtype=np.int64)
     slow_path = SlowPath(world, table.prefix, table.plen, route, table.nexthop)
     scale = adjustment_factors(sheet, scenario, row, found.traffic.flow_length)
-    memory_ns = sheet.memory_latency.ns if sheet.memory_latency is not None else None
+    fitted = sheet.memory_latency
+    memory_ns = fitted.ns if fitted is not None and fitted.machine in (None, machine.name) else None
     tariff = make_tariff(sheet, structure, latency_vector(machine, memory_ns), resolve_path=found.box.resolve_path, scale=scale)
     pricer = Pricer(machine, sheet, tariff, slow_path, world, found.box, cpus)
     box = Box(structure, world, make_ranges(table)[0], sources, found.box, pricer)

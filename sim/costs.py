@@ -45,6 +45,7 @@ class MemoryLatency(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
 
     ns: float
     source: str
+    machine: str | None = None  # the machine it was fitted on; others keep their own. None: any machine
 
 
 class Adjustment(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):

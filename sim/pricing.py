@@ -26,7 +26,7 @@ from models.flow import PacketBatch
 from models.functions import MAX_FUNCTIONS, number
 from models.kernel import I32, I64, NIL, i64, inlined, kernel
 from sim.cache import access, device_write
-from sim.memory import Memory, cpu_base
+from sim.memory import MOST_LINES, Memory, cpu_base
 from sim.packet_path import (
     BASE,
     COMPLETE,
@@ -81,10 +81,13 @@ def _price(mem: Memory, cpu: int, records: I64, stop: int) -> None:
         function = record_function(record)
         kind = record_kind(record)
         for j in range(record_lines(record)):
+            at = (
+                line + j
+            ) & MOST_LINES  # an address beyond the simulated memory wraps: it must not reach beyond the model's arrays
             if kind == DMA:
-                device_write(mem, line + j, function, False)
+                device_write(mem, at, function, False)
             else:
-                access(mem, base, cpu, line + j, kind, function)
+                access(mem, base, cpu, at, kind, function)
 
 
 @inlined

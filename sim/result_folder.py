@@ -59,9 +59,17 @@ def write_result(result: RunResult, folder: Path) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write one file whole or not at all. Raises UserError."""
+    """Write one file whole or not at all; to a device or a pipe as it comes. Raises UserError."""
     if path.is_dir():
         raise UserError(f"{path} is a directory; name a file")
+    path = path.resolve()  # a link stays a link
+    if path.exists() and not path.is_file():
+        try:
+            with path.open("wb") as file:
+                file.write(data)
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+        return
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         _write(scratch, data)

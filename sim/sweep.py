@@ -147,6 +147,8 @@ def run_task(task: Task, on_progress: OnProgress) -> RowResult:
         module, _, name = task.runner.partition(":")
         runner = getattr(import_module(module), name)
         result: RowResult = runner(task.scenario, task.row, seed=task.seed, quick=task.quick, progress=report)
+    except SystemExit as error:
+        raise UserError(f"row {task.row.name}: {task.row.structure} ended the program (sys.exit); a structure must not") from error
     except Exception as error:
         plugin = _blame_plugin(task.row.structure, error)
         if plugin:

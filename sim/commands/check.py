@@ -25,6 +25,8 @@ def check_command(spec: str, seed: int) -> None:
         report = check_flow_cache(factory, seed=seed)
     except ConformanceError as error:
         raise UserError(str(error)) from error
+    except SystemExit as error:
+        raise UserError(f"{spec} ended the program (sys.exit); a structure must not") from error
     for line in report.checks:
         click.echo(f"  {line}")
     click.echo(

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models import access
-from models.access import DMA, MAX_RANGE, READ, WRITE, make_log
+from models.access import DMA, MAX_RANGE, READ, WRITE, call, make_log, overrun, touch, touch_range
 from models.functions import MAX_FUNCTIONS
 from models.kernel import NIL
 
@@ -68,3 +68,23 @@ def test_emptying_keeps_what_the_log_says_of_packets():
 def test_a_log_without_room_is_refused(room, batch):
     with pytest.raises(ValueError, match="room for at least one record and one packet"):
         make_log(room, batch)
+
+
+def test_a_log_without_room_counts_what_it_cannot_hold_and_says_so():
+    log = make_log(2, 1)
+    assert overrun(log) == ""
+    touch(log, READ, 1, 64)
+    touch(log, READ, 1, 128)
+    assert overrun(log) == ""
+    touch(log, READ, 1, 192)
+    touch_range(log, READ, 1, 0, 64 * MAX_RANGE * 2)
+    assert log.record.tolist() == [1 << 28 | 1 << 3, 2 << 28 | 1 << 3]
+    assert "wrote 5 records into a log with room for 2; records_per_packet" in overrun(log)
+
+
+def test_a_call_of_a_function_that_nobody_registered_is_remembered():
+    for function in (-1, MAX_FUNCTIONS, 5000):
+        log = make_log(2, 1)
+        call(log, function, 1)
+        assert not log.calls.any()
+        assert "function number that nobody registered" in overrun(log)

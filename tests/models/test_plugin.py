@@ -83,3 +83,18 @@ def test_the_example_of_the_documentation_conforms(good):
     good.write_text(text.split("```python\n")[1].split("```")[0])
     cls = load_plugin(f"{good}:MyCache")
     assert check_flow_cache(lambda world: cls(cls.Params(), world), steps=5).smallest_log == cls.records_per_packet
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("records_per_packet = -2", "records_per_packet must be a whole number of at least 0, got -2"),
+        ("records_per_packet = 'x'", "records_per_packet must be a whole number of at least 0, got 'x'"),
+        ("Params = 5", "Params must be a dataclass, got 5"),
+    ],
+)
+def test_a_class_that_declares_nonsense_is_refused(tmp_path, line, sentence):
+    file = tmp_path / "mine.py"
+    file.write_text(f"from models.interface import FlowCache\nclass Mine(FlowCache):\n    {line}\n", encoding="utf-8")
+    with pytest.raises(PluginError, match=sentence):
+        load_plugin(f"{file}:Mine")

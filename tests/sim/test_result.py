@@ -4,6 +4,8 @@ import csv
 import errno
 import json
 import math
+import os
+import stat
 
 import msgspec
 import pytest
@@ -216,3 +218,20 @@ def test_several_seeds_give_mean_and_interval(tmp_path):
     assert total["interval"] == pytest.approx([1047 - 4.303 / math.sqrt(3), 1047 + 4.303 / math.sqrt(3)])
     assert total["error_percent"] == pytest.approx(100 * (1047 - 1041) / 1041)
     assert [seed["seed"] for seed in found["seeds"]] == [1, 2, 3]
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_file(pipe, b"some bytes")
+    assert os.read(reader, 100) == b"some bytes"
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    os.close(reader)
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    write_file(tmp_path / "link", b"x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"x"
