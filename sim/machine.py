@@ -21,6 +21,9 @@ from sim.toml_input import load_named
 
 MACHINES = Path(__file__).parent / "machines"
 
+MOST_NS = 1_000_000
+"""A memory that answers after a millisecond is a mistake in the unit."""
+
 ONE = 1024
 """Costs are integers of 1/1024 cycle."""
 
@@ -124,6 +127,8 @@ def _check(machine: Machine, place: str) -> None:
     for name in ("memory_ns", "transfer_ns", "upgrade_ns", "remote_ns"):
         if getattr(machine, name).value < 0:
             refuse(f"{name} must not be negative, got {getattr(machine, name).value}")
+        if not getattr(machine, name).value <= MOST_NS:
+            refuse(f"{name} must be at most {MOST_NS:,} ns, got {getattr(machine, name).value}")
     if not machine.level:
         refuse("a machine needs at least one cache level")
     names = [level.level for level in machine.level]

@@ -140,7 +140,7 @@ def _run(
         except Interrupted as stop:
             result, interrupted = stop.result, True
     _print(result, json_file, form, profile, residuals, series)
-    if out is not None:
+    if out is not None and (result.rows or not interrupted):
         write_result(result, Path(out))
     if interrupted:
         raise KeyboardInterrupt

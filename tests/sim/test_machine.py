@@ -1,7 +1,9 @@
 """Machine files: the Opteron's figures, and what is refused in one sentence."""
 
+import msgspec
 import pytest
 
+from sim.errors import UserError
 from sim.machine import MACHINES, load_machine
 
 TEXT = (MACHINES / "opteron-2218.toml").read_text()
@@ -45,3 +47,31 @@ def test_a_wrong_file_is_refused_in_one_sentence(tmp_path, old, new, sentence):
 def test_an_unknown_name_gets_a_suggestion():
     with pytest.raises(ValueError, match="did you mean opteron-2218"):
         load_machine("opteron-2280")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "1e18"])
+def test_a_latency_that_no_memory_has_is_refused(tmp_path, value):
+    text = (MACHINES / "opteron-2218.toml").read_text(encoding="utf-8")
+    at = text.index("[memory_ns]")
+    begin = text.index("value = ", at) + len("value = ")
+    path = tmp_path / "mine.toml"
+    path.write_text(text[:begin] + value + text[text.index("\n", begin) :], encoding="utf-8")
+    with pytest.raises(UserError, match=r"memory_ns must be at most 1,000,000 ns, got"):
+        load_machine(str(path))
+
+
+def test_a_fitted_memory_latency_holds_for_its_machine_only(tmp_path):
+    """The sheet's figure stands for the machine it was fitted on; a machine of another name keeps its own."""
+    from sim.assemble import assemble
+    from sim.load import load_scenario
+    from sim.memory import MEMORY
+
+    scenario = load_scenario("olsson-2007")
+    row = scenario.row[0]
+    path = tmp_path / "mine.toml"
+    text = (MACHINES / "opteron-2218.toml").read_text(encoding="utf-8")
+    path.write_text(text.replace('name = "opteron-2218"', 'name = "mine"'), encoding="utf-8")
+    fitted = assemble(scenario, row, 1, quick=True)
+    own = assemble(msgspec.structs.replace(scenario, machine=str(path)), row, 1, quick=True)
+    assert fitted.box.pricer.tariff.latency[2 * MEMORY] == fitted.machine.cycles(72.7)
+    assert own.box.pricer.tariff.latency[2 * MEMORY] == own.machine.cycles(60)

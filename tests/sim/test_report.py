@@ -170,3 +170,9 @@ def test_profiles_show_the_open_loop_where_a_share_is_published(result):
         + 10 * ((abs(500 - listed["ip_rcv"]) - abs(400 - listed["ip_rcv"])) / listed["ip_rcv"] if listed["ip_rcv"] in ten else 0),
         abs=0.11,
     )
+
+
+def test_a_quick_run_is_not_compared_by_function(result):
+    quick = msgspec.structs.replace(result, quick=True)
+    assert "1274.1" not in profiles(quick, residuals=False)
+    assert "no published profile to compare with" in profiles(quick, residuals=True)
