@@ -29,6 +29,7 @@ MAX_RANGE = 1 << 16
 
 USED, ON, UNKNOWN = 0, 1, 2
 LAST_LINE = (1 << 35) - 1
+"""The last line that a record can name."""
 
 
 class AccessLog(NamedTuple):

@@ -70,9 +70,9 @@ class FibTable(NamedTuple):
     """What a lookup reads of a routing table: a third of the arrays, and kernels compile in proportion to those."""
 
     trie: TrieState
-    info: I32
+    info: I32  # as in FibState
     info_slabs: I64  # the leaf_info objects' SlabState.var
-    var: I64
+    var: I64  # as in FibState
 
 
 @kernel

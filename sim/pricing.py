@@ -81,9 +81,8 @@ def _price(mem: Memory, cpu: int, records: I64, stop: int) -> None:
         function = record_function(record)
         kind = record_kind(record)
         for j in range(record_lines(record)):
-            at = (
-                line + j
-            ) & MOST_LINES  # an address beyond the simulated memory wraps: it must not reach beyond the model's arrays
+            # An address beyond the simulated memory wraps: it must not reach beyond the model's arrays.
+            at = (line + j) & MOST_LINES
             if kind == DMA:
                 device_write(mem, at, function, False)
             else:
