@@ -32,8 +32,7 @@ class Port:
             raise ValueError(f"rx_ring must be a power of two of at least 2, got {ring}")
         self.state = RingState(np.zeros(6, np.int64), make_batch(ring, words))
         self.chunk = make_batch(chunk, words)
-        self._receive, self._poll = Standing(_receive_loop, 1), Standing(_poll_loop, 1)
-        self._both = Standing(_both_loop, 2)
+        self._receive, self._both = Standing(_receive_loop, 1), Standing(_both_loop, 2)
 
     def receive(self, until: int) -> None:
         """Take in every packet of the chunk that arrives at or before `until` (ns); what finds the ring full is dropped."""
@@ -41,8 +40,7 @@ class Port:
 
     def poll(self, batch: PacketBatch, quota: int) -> int:
         """Move up to `quota` packets, oldest first, into a batch; returns how many."""
-        packets: int = self._poll((self.state, batch), quota)
-        return packets
+        return self.receive_and_poll(-1, batch, quota)  # no packet arrives before time 0
 
     def receive_and_poll(self, until: int, batch: PacketBatch, quota: int) -> int:
         """`receive`, then `poll`, in one call."""
@@ -124,13 +122,6 @@ def _receive_loop(ring: RingState, chunk: PacketBatch, numbers: I64) -> Iterator
     while True:
         receive(ring, chunk, i64(numbers[0]))
         yield 0
-
-
-@kernel
-def _poll_loop(ring: RingState, batch: PacketBatch, numbers: I64) -> Iterator[int]:
-    """`poll` over and over; numbers: quota."""
-    while True:
-        yield poll(ring, batch, i64(numbers[0]))
 
 
 @kernel
