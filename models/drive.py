@@ -81,6 +81,7 @@ def drive_reclaim(structure: FlowCache, ctx: Context, price: Price) -> int:
     freed = 0
     while freed < limit:
         done = structure.reclaim(limit - freed, ctx)
+        _check_log(structure, ctx.log)
         if done == 0 and ctx.log.head[USED] == 0:
             raise _log_too_small(structure, ctx.log)
         freed += done
@@ -92,7 +93,9 @@ def _collect(structure: FlowCache, ctx: Context, first: int, at: int, price: Pri
     """Run the collection that is due; returns the first packet that was not yet handed over."""
     while True:
         before = int(ctx.log.head[USED])
-        if structure.collect(ctx):
+        whole = structure.collect(ctx)
+        _check_log(structure, ctx.log)
+        if whole:
             return first
         if before == 0 and ctx.log.head[USED] == 0:
             raise _log_too_small(structure, ctx.log)
@@ -101,11 +104,14 @@ def _collect(structure: FlowCache, ctx: Context, first: int, at: int, price: Pri
 
 
 def _slices(structure: FlowCache, ctx: Context, price: Price, run: Callable[[], bool]) -> None:
-    while not run():
-        if ctx.log.head[USED] == 0:
+    while True:
+        whole = run()
+        _check_log(structure, ctx.log)
+        if not whole and ctx.log.head[USED] == 0:
             raise _log_too_small(structure, ctx.log)
         _hand_over(ctx.log, 0, 0, price)
-    _hand_over(ctx.log, 0, 0, price)
+        if whole:
+            return
 
 
 def _hand_over(log: AccessLog, first: int, stop: int, price: Price, last: bool = False) -> None:

@@ -13,6 +13,9 @@ from pathlib import Path
 from models.interface import FlowCache
 from models.kernel import add_plugin_source
 
+MOST_CYCLES = 1_000_000_000
+"""No function works longer than this for one call; bills are kept in integers."""
+
 
 class PluginError(ValueError):
     """A plug-in that cannot be used; one sentence that says what is wrong and what cures it."""
@@ -47,6 +50,19 @@ def load_plugin(spec: str) -> type[FlowCache]:
         raise PluginError(f"{name} in {file}: records_per_packet must be a whole number of at least 0, got {records!r}")
     if not (isinstance(cls.Params, type) and is_dataclass(cls.Params)):
         raise PluginError(f"{name} in {file}: Params must be a dataclass, got {cls.Params!r}")
+    if not isinstance(cls.instruction_cycles, dict):
+        raise PluginError(f"{name} in {file}: instruction_cycles must be a dict of function name to cycles")
+    for function, cycles in cls.instruction_cycles.items():
+        if (
+            not isinstance(function, str)
+            or isinstance(cycles, bool)
+            or not isinstance(cycles, int)
+            or not 0 <= cycles <= MOST_CYCLES
+        ):
+            raise PluginError(
+                f"{name} in {file}: instruction_cycles of {function!r} must be a whole number of cycles a call, "
+                f"from 0 to {MOST_CYCLES}, got {cycles!r}"
+            )
     if not cls.name:
         cls.name = name
     return cls

@@ -9,6 +9,9 @@ from bisect import bisect_right
 PAGE = 4096
 LARGE_PAGE = 4 << 20
 
+MOST = 1 << 41
+"""End of the simulated memory, bytes: the highest address that a record of the access log can hold."""
+
 SMALL = 256 << 10
 """Regions of at most so many bytes share large pages: what boot allocates lies together."""
 STAGGER = 5 * PAGE
@@ -30,6 +33,10 @@ class SimulatedMemory:
         """Base address of a new region of at least `size` bytes: page-aligned, small ones side by side in one large page."""
         if size < 1:
             raise ValueError(f"region {name} needs at least one byte, got {size}")
+        if self._next + size > MOST:
+            raise ValueError(
+                f"region {name} of {size:,} bytes is more than a simulated memory of {MOST >> 40} TiB holds; ask for less"
+            )
         pages = -(-size // PAGE) * PAGE
         if size <= SMALL:
             if self._small + pages > self._small_end:

@@ -72,6 +72,7 @@ def run(scenario: str, **options: Any) -> None:
 @click.option("--structure", "structures", multiple=True, metavar="NAME[,KEY=VALUE]...|FILE.py:CLASS", help="Repeat to compare.")
 @click.option("--fib", metavar="FILE", help="Routing table: lines of PREFIX [NEXTHOP].")
 @click.option("--machine", metavar="NAME", help="A machine that `dstlab list` names, or a TOML file.")
+@click.option("--costs", metavar="NAME", help="A cost sheet that `dstlab list` names, or a TOML file.")
 @click.option("--rate", type=float, metavar="KPPS", help="Send the packets evenly, so many thousand a second (default: 1000).")
 @click.option("--as-captured", is_flag=True, help="Keep the times of the capture.")
 @_run_options

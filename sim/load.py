@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from sim.errors import UserError, did_you_mean
-from sim.published import published_row
+from sim.published import load_published, published_row
 from sim.result import FIGURES, ROLES
 from sim.scenario import Box, Fib, Measure, Row, Scenario, Traffic
 from sim.toml_input import decode, find_named, looks_like_path, read_toml
@@ -24,6 +24,9 @@ MACHINES = _HERE / "machines"
 COSTS = _HERE / "costs"
 
 T = TypeVar("T")
+
+OF_CAPTURES = ("files", "as_captured", "offered_kpps")
+"""Keys of `traffic` that mean something when the packets come from captures."""
 
 EXPERIMENTS = ("forwarding", "fixed-rate")
 """Kinds of experiment; sim/run.py says which function runs a row of each."""
@@ -87,6 +90,11 @@ def check_scenario(scenario: Scenario, place: str) -> Scenario:
         raise UserError(f"{place}: seed must not be negative, got {scenario.seed}")
     if not scenario.row:
         raise UserError(f'{place}: nothing to run; add a [[row]] with name = "..." and structure = "..."')
+    if scenario.published is not None:
+        try:
+            load_published(scenario.published)
+        except UserError as error:
+            raise UserError(f"{place}: {error}") from None
     _check_sections(Sections(scenario.traffic, scenario.box, scenario.measure), place)
     if scenario.fib.prefixes < 1:
         raise UserError(f"{place}: fib.prefixes must be at least 1, got {scenario.fib.prefixes}")
@@ -206,6 +214,11 @@ _SECTIONS: dict[str, Any] = {"traffic": Traffic, "box": Box, "fib": Fib, "measur
 
 def _set_section(scenario: Scenario, section: str, key: str, value: Any) -> Scenario:
     merged = _overlay(getattr(scenario, section), {key: value}, _SECTIONS[section], f"--set {section}")
+    if section == "traffic" and merged.source == "capture" and key not in OF_CAPTURES:
+        raise UserError(
+            f"--set traffic.{key} has no effect on a capture, whose packets are what they are; of a capture you can set: "
+            f"{', '.join(f'traffic.{name}' for name in OF_CAPTURES)}"
+        )
     rows = scenario.row
     if section != "fib":
         rows = [

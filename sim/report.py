@@ -113,25 +113,33 @@ def windows_table(result: RunResult) -> str:
     if not result.rows:
         return ""
     left = max(len("row"), *(len(row.row) for row in result.rows)) + 2
+    first = [f"of seed {result.seeds[0].seed} alone:"] if len(result.seeds) > 1 else []
     lines = [
-        f"{'row':{left}}{'warm-up':>9}{'window':>9}{'cycles':>8}  {'slow share':>17}  {'entries at the end':>21}"
+        *first,
+        f"{'row':{left}}{'warm-up':>9}{'window':>9}{'cycles':>8}  {'slow share':>17}  {'entries at the end':>22}"
         f"{'p50':>9}{'p99':>9}{'stall':>9}  steady",
-        f"{'':{left}}{'s':>9}{'s':>9}{'':8}  {'warm-up':>9}{'window':>8}  {'warm-up':>11}{'window':>10}{'us':>9}{'us':>9}{'ms':>9}",
+        f"{'':{left}}{'s':>9}{'s':>9}{'':8}  {'warm-up':>9}{'window':>8}  {'warm-up':>11}{'window':>11}{'us':>9}{'us':>9}{'ms':>9}",
     ]
     for row in result.rows:
         w, lat = row.windows, row.latency_us
         entries = row.counters.get("entries")
         steady = "yes" if w.steady else "NO"
         stall = None if row.longest_stall_us is None else row.longest_stall_us / 1000
+        spans = _cell(f"{w.warm_up.length_s:.2f}") + _cell(f"{w.window.length_s:.2f}")
         lines.append(
-            f"{row.row:{left}}{w.warm_up.length_s:>9.2f}{w.window.length_s:>9.2f}{'-' if w.cycles is None else w.cycles:>8}"
+            f"{row.row:{left}}{spans}{'-' if w.cycles is None else w.cycles:>8}"
             f"  {_share(row, 'warm_up'):>9}{_share(row, 'window'):>8}"
-            f"  {_count(entries.warm_up if entries else None):>11}{_count(entries.window if entries else None):>10}"
-            f"{_fixed(lat.p50):>9}{_fixed(lat.p99):>9}{_fixed(stall):>9}  {steady}{f': {w.reason}' if w.reason else ''}"
+            f"  {_count(entries.warm_up if entries else None):>11} {_count(entries.window if entries else None):>10}"
+            f"{_cell(_fixed(lat.p50))}{_cell(_fixed(lat.p99))}{_cell(_fixed(stall))}  {steady}{f': {w.reason}' if w.reason else ''}"
         )
         lines += [f"{'':{left}}skipped {count:,} packets: {reason}" for reason, count in sorted(row.skipped.items()) if count]
         lines += [f"{'':{left}}{note}" for note in row.notes]
     return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Text in a column of nine; wider text keeps a space before it."""
+    return f" {text:>8}"
 
 
 def _share(row: RowResult, phase: str) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
+from models.plugin import PluginError
 from sim.errors import UserError, sentence
 from sim.result import RowProgress, RowResult
 from sim.scenario import Row, Scenario
@@ -166,11 +167,16 @@ def run_task(task: Task, on_progress: OnProgress) -> RowResult:
 
 
 def _blame_plugin(spec: str, error: Exception) -> str:
-    """A sentence about an exception out of a user's own structure; empty if the structure is one of the project's."""
+    """A sentence about an exception out of a user's own structure; empty if it is not the structure's.
+
+    A ValueError, OSError or MemoryError is the structure's if it was on the way: the project raises them too, of the user's files.
+    """
     file, colon, _ = spec.rpartition(":")
-    if not colon or not file.endswith(".py") or isinstance(error, ValueError | OSError | MemoryError):
+    if not colon or not file.endswith(".py"):
         return ""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == Path(file).name]
+    if isinstance(error, ValueError | OSError | MemoryError) and (not lines or isinstance(error, PluginError)):
+        return ""
     where = f"line {lines[-1]}: " if lines else ""
     return f"{file}: {where}{type(error).__name__}: {sentence(error)}; `dstlab check {spec}` says what a structure must do"
 

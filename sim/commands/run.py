@@ -34,6 +34,7 @@ def replay_command(
     structures: tuple[str, ...],
     fib: str | None,
     machine: str | None,
+    costs: str | None,
     rate: float | None,
     as_captured: bool,
     settings: tuple[str, ...],
@@ -44,7 +45,7 @@ def replay_command(
 
     if rate is not None and as_captured:
         raise UserError("--rate and --as-captured exclude each other; leave one of them out")
-    scenario = with_settings(replay_scenario(captures, structures, fib, machine, rate, as_captured), settings)
+    scenario = with_settings(replay_scenario(captures, structures, fib, machine, costs, rate, as_captured), settings)
     if scenario.fib.file is not None:
         from traces.routes import read_routes
 
@@ -65,6 +66,7 @@ def replay_scenario(
     structures: tuple[str, ...],
     fib: str | None,
     machine: str | None,
+    costs: str | None,
     rate: float | None,
     as_captured: bool,
 ) -> Scenario:
@@ -85,6 +87,8 @@ def replay_scenario(
     scenario = Scenario(name="replay", traffic=traffic, fib=Fib(file=fib), row=rows)
     if machine is not None:
         scenario = msgspec.structs.replace(scenario, machine=machine)
+    if costs is not None:
+        scenario = msgspec.structs.replace(scenario, costs=costs)
     return check_scenario(scenario, "replay")
 
 

@@ -8,8 +8,10 @@ from typing import Any
 import click
 
 from models.interface import STRUCTURES, FlowCache, World, make_params
+from sim.costs import load_costs
 from sim.errors import UserError, did_you_mean
 from sim.load import COSTS, MACHINES, SCENARIOS, load_scenario, sections
+from sim.machine import load_machine
 from sim.structures import find_structure, is_plugin
 from sim.toml_input import looks_like_path, names_in, read_toml
 
@@ -35,7 +37,9 @@ def show_command(name: str) -> None:
     """Print what a name stands for. Raises UserError for an unknown one."""
     if is_plugin(name) or name in STRUCTURES:
         click.echo(structure_text(find_structure(name)))
-    elif name in names_in(SCENARIOS) or looks_like_path(name):
+    elif looks_like_path(name):
+        click.echo(file_text(name))
+    elif name in names_in(SCENARIOS):
         click.echo(scenario_text(name))
     else:
         for what, folder in SHEETS.items():
@@ -44,6 +48,18 @@ def show_command(name: str) -> None:
                 return
         known = [*STRUCTURES, *names_in(SCENARIOS), *names_in(MACHINES), *names_in(COSTS)]
         raise UserError(f"unknown name {name!r}; {did_you_mean(name, known)} (`dstlab list` shows all)")
+
+
+def file_text(path: str) -> str:
+    """A user's own file: a scenario, a machine or a cost sheet, told apart by what only they have. Raises UserError."""
+    content = read_toml(path, "scenario, machine or cost sheet")
+    if "clock_hz" in content:
+        load_machine(path)  # refuses what is wrong with it
+        return "\n".join([f"machine {path}", *_lines(content, "  ")])
+    if "function" in content:
+        load_costs(path)
+        return "\n".join([f"cost sheet {path}", *_lines(content, "  ")])
+    return scenario_text(path)
 
 
 def structure_text(found: type[FlowCache]) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from models.access import READ, make_log, touch
 from models.conformance import ConformanceError, check_flow_cache
-from models.drive import drive
+from models.drive import drive, drive_reclaim, drive_timer
 from models.flow import make_batch
 from models.functions import number
 from models.interface import (
@@ -214,3 +214,45 @@ def test_drive_ends_a_call_that_gets_no_further(need, sentence):
     batch.packets[0] = 4
     with pytest.raises(RuntimeError, match=sentence):
         drive(structure, batch, Context(0, 0, make_log(8, 4), world), lambda log, first, stop: None)
+
+
+class Overruns(FlowCache):
+    """Writes one record more than there is room for, wherever it is called."""
+
+    name = "overruns"
+
+    def _write(self, log):
+        for line in range(log.record.size + 1):
+            touch(log, READ, 1, 64 * line)
+
+    def forward(self, batch, start, ctx):
+        return start, NEED_COLLECT
+
+    def collect(self, ctx):
+        self._write(ctx.log)
+        return True
+
+    def run_timer(self, name, ctx):
+        self._write(ctx.log)
+        return True
+
+    def reclaim(self, limit, ctx):
+        self._write(ctx.log)
+        return 1
+
+
+@pytest.mark.parametrize("call", ["collect", "timer", "reclaim"])
+def test_drive_refuses_a_log_that_ran_over_outside_lookups(call):
+    world = World(SimulatedMemory(), Rcu(), np.random.default_rng(1))
+    structure, ctx = Overruns(None, world), Context(0, 0, make_log(8, 4), world)
+    batch = make_batch(4)
+    batch.packets[0] = 4
+    if call == "reclaim":
+        world.rcu.allowance = lambda cpu, now: 3
+    calls = {
+        "collect": lambda: drive(structure, batch, ctx, lambda log, first, stop: None),
+        "timer": lambda: drive_timer(structure, "sweep", ctx, lambda log, first, stop: None),
+        "reclaim": lambda: drive_reclaim(structure, ctx, lambda log, first, stop: None),
+    }
+    with pytest.raises(RuntimeError, match="overruns wrote 9 records into a log with room for 8"):
+        calls[call]()

@@ -91,6 +91,9 @@ def test_the_example_of_the_documentation_conforms(good):
         ("records_per_packet = -2", "records_per_packet must be a whole number of at least 0, got -2"),
         ("records_per_packet = 'x'", "records_per_packet must be a whole number of at least 0, got 'x'"),
         ("Params = 5", "Params must be a dataclass, got 5"),
+        ("instruction_cycles = ['f']", "instruction_cycles must be a dict of function name to cycles"),
+        ("instruction_cycles = {'f': 'x'}", "instruction_cycles of 'f' must be a whole number of cycles a call, from 0 to"),
+        ("instruction_cycles = {'f': -1}", "from 0 to 1000000000, got -1"),
     ],
 )
 def test_a_class_that_declares_nonsense_is_refused(tmp_path, line, sentence):

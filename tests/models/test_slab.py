@@ -17,6 +17,8 @@ def test_regions_never_overlap_and_know_their_owner():
     assert [memory.owner(x) for x in (a - 1, a, a + 1, b, b + LARGE_PAGE, b + LARGE_PAGE + 1)] == [None, "a", None, "b", "b", None]
     with pytest.raises(ValueError, match="needs at least one byte"):
         memory.region("d", 0)
+    with pytest.raises(ValueError, match="more than a simulated memory of 2 TiB holds"):
+        memory.region("e", 1 << 70)
 
 
 def small(**options):

@@ -9,6 +9,7 @@ from oracles import frames
 import sim.result_folder as folder_module
 import sim.run
 from sim.cli import execute
+from sim.load import COSTS, MACHINES
 from sim.result_folder import read_result
 
 SCENARIO = """
@@ -32,6 +33,10 @@ class Mine(FlowCache):
     summary = "mine"
     def lookup(self, packet, ctx):
         return undefined_name
+
+class Raises(FlowCache):
+    def lookup(self, packet, ctx):
+        raise ValueError("seven is too many")
 """
 
 ONE_PACKET = frames.pcap([(0, frames.ethernet(frames.ipv4(frames.udp(1, 2), 3, 4)))])
@@ -274,6 +279,12 @@ def test_a_plugin_that_fails_while_it_runs_is_named_with_its_line(dstlab, runner
     assert "`dstlab check my_cache.py:Mine`" in outcome[2]
 
 
+def test_a_valueerror_of_a_plugin_is_named_with_its_line_too(dstlab, runner):
+    runner("run_plugin_fault")
+    outcome = dstlab("replay", "one.pcap", "--structure", "my_cache.py:Raises", "--jobs", "1")
+    refused(outcome, "row my_cache.py:Raises: my_cache.py: line 11: ValueError: seven is too many")
+
+
 def test_check_refuses_a_plugin_that_breaks_the_contract(dstlab):
     status, out, err = dstlab("check", "my_cache.py:Mine")
     assert (status, out) == (2, "")
@@ -321,6 +332,8 @@ def test_show_a_structure_gives_parameters_key_and_memory_layout(dstlab):
         ("linux-2.6.20", "cost sheet linux-2.6.20"),
         ("olsson-2007", "packet path adjusted: boot-131k"),
         ("mine.toml", "2 x 8 flows of length 40"),
+        (str(MACHINES / "opteron-2218.toml"), "clock_hz = "),
+        (str(COSTS / "linux-2.6.20.toml"), "cost sheet /"),
     ],
 )
 def test_show_anything_else(dstlab, name, wanted):

@@ -115,6 +115,26 @@ def test_orders_over_seeds_are_counted():
     assert "+- (95 %)" in table(run(seeds=(1, 2)))
 
 
+def test_times_and_counts_that_are_wide_do_not_run_into_each_other(result):
+    row = result.rows[0]
+    wide = msgspec.structs.replace(
+        row,
+        latency_us=msgspec.structs.replace(row.latency_us, p50=123456789.0, p99=1234567890.0),
+        counters=row.counters | {"entries": msgspec.structs.replace(row.counters["entries"], warm_up=12093499, window=16703230)},
+    )
+    line = next(
+        line
+        for line in table(msgspec.structs.replace(result, rows=[wide])).splitlines()
+        if line.startswith(row.row) and "123,456,789.0" in line
+    )
+    assert " 12,093,499 16,703,230 123,456,789.0 1,234,567,890.0 " in line
+
+
+def test_what_stands_for_one_seed_alone_says_so(result):
+    assert "of seed 1 alone" not in table(result)
+    assert "\nof seed 1 alone:\nrow " in table(run(seeds=(1, 2)))
+
+
 def test_equal_and_different_routes_are_told_apart(result):
     assert "routes of a loss-free replay: equal for" in table(result)
     rows = [msgspec.structs.replace(result.rows[0], checksum="00000001"), *result.rows[1:]]

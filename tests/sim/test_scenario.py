@@ -119,6 +119,7 @@ def test_paths_in_a_file_are_meant_from_where_it_lies(write, tmp_path):
         ({"row": "published = '40/unicache'"}, "needs the scenario to name its table"),
         ({"row": "published = '40/unicash'", "top": "published = 'olsson-2007'\n"}, "did you mean 40/unicache?"),
         ({"row": "published = '40/unicache'", "top": "published = 'olson-2007'\n"}, "did you mean olsson-2007?"),
+        ({"top": "published = 'nope'\n"}, "mine.toml: unknown published table 'nope'"),
         ({"top": "machine = 'opteron-2281'\n"}, "unknown machine 'opteron-2281'; did you mean opteron-2218?"),
         ({"top": "costs = 'linux-2.6.02'\n"}, "unknown cost sheet"),
         ({"top": "experiment = 'forwardin'\n"}, "did you mean forwarding?"),
@@ -196,6 +197,13 @@ def test_settings_reach_the_scenario_and_every_row_that_overrides(write):
 def test_a_bad_setting_is_refused(write, setting, wanted):
     with pytest.raises(UserError, match=re.escape(wanted)):
         with_settings(load_scenario(write()), (setting,))
+
+
+def test_a_setting_that_means_nothing_for_a_capture_is_refused(write):
+    replay = load_scenario(write(traffic='source = "capture"\nfiles = ["a.pcap"]'))
+    assert with_settings(replay, ("traffic.offered_kpps=5",)).traffic.offered_kpps == 5
+    with pytest.raises(UserError, match=r"traffic.flows has no effect on a capture.*traffic.offered_kpps"):
+        with_settings(replay, ("traffic.flows=5",))
 
 
 def test_every_experiment_has_a_runner():
