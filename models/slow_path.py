@@ -227,10 +227,13 @@ class SlowPath:
         self.main = FibTrie(memory, "main table", nexthops=nexthops, cpus=world.cpus)
         self.main.load(prefix, plen, route, nexthop)
         self.local = FibTrie(memory, "local table", nexthops=max(1, len(local)), cpus=world.cpus, room=64)
-        for i, (address, length) in enumerate(local):
-            host = 0xFFFFFFFF >> length
-            for own in (address, address & ~host, address | host):
-                self.local.insert(own, 32, 0, i)
+        own = [
+            (found, i)
+            for i, (address, length) in enumerate(local)
+            for found in (address, address & ~(0xFFFFFFFF >> length), address | 0xFFFFFFFF >> length)
+        ]
+        addresses, interfaces = np.array(own, np.int64).reshape(-1, 2).T
+        self.local.load(addresses, np.full(len(own), 32, np.int64), np.zeros(len(own), np.int64), interfaces)
         mask = 1
         while nexthops > mask + 1:  # neigh_create doubles the hash when it holds more entries than buckets
             mask = 2 * mask + 1

@@ -17,11 +17,12 @@ from models.access import make_log
 from models.drive import drive
 from models.flow import make_batch
 from models.interface import Context, FlowCache, World, make_params
+from models.kernel import Standing
 from models.rcu import Rcu
 from models.route_ranges import RouteRanges
 from models.simulated_memory import SimulatedMemory
 from models.slow_path import SlowPath
-from sim.account import SUM, Ledger, account, make_ledger
+from sim.account import SUM, Ledger, account_loop, make_ledger
 from sim.box import Box
 from sim.costs import CostSheet, load_costs, make_tariff
 from sim.load import Sections, sections
@@ -216,6 +217,7 @@ def lossfree(assembly: Assembly, packets: int) -> Ledger:
     """
     box = assembly.box
     ledger, log, batch = make_ledger(), make_log(1, 256, on=False), make_batch(256, box.sources[0].words)
+    account = Standing(account_loop, 4)
     for _ in range(-(-packets // (256 * len(box.sources)))):
         for cpu, source in enumerate(box.sources):
             if source.fill(batch) == 0:
@@ -223,7 +225,7 @@ def lossfree(assembly: Assembly, packets: int) -> Ledger:
             box.ranges.resolve(batch)
             context = Context(int(batch.time[0]), cpu, log, box.world)
             drive(box.structure, batch, context, lambda log, first, stop: None)
-            account(ledger, batch, log, 0, int(batch.packets[0]), context.now, context.now)
+            account((ledger, batch, log), 0, int(batch.packets[0]), context.now, context.now)
             context.now += box.world.rcu.grace_ns
             while box.structure.reclaim(int(batch.packets[0]), context):
                 pass
