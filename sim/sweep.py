@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Generator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from time import monotonic, sleep
@@ -101,7 +102,8 @@ def _run_pool(tasks: list[Task], jobs: int, on_progress: OnProgress) -> Generato
     finished = False
     try:
         order = sorted(range(len(tasks)), key=lambda index: -expected_work(tasks[index]))
-        waiting: dict[Future[RowResult], int] = {pool.submit(_in_worker, tasks[index]): index for index in order}
+        with _ctrl_c_held():  # workers are started by `submit`
+            waiting: dict[Future[RowResult], int] = {pool.submit(_in_worker, tasks[index]): index for index in order}
         while waiting:
             done, _ = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
             while not queue.empty():
@@ -118,13 +120,28 @@ def _run_pool(tasks: list[Task], jobs: int, on_progress: OnProgress) -> Generato
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+@contextmanager
+def _ctrl_c_held() -> Generator[None, None, None]:
+    """Hold Ctrl-C back: processes started meanwhile are born with it held, so that none dies of it before it can ignore it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 _progress_queue: Any = None
 
 
 def _start_worker(queue: Any) -> None:
     global _progress_queue
     _progress_queue = queue
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # forgets one that is held
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
 
 

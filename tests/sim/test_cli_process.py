@@ -99,6 +99,24 @@ def test_ctrl_c_gives_130_and_keeps_what_was_finished(start, tmp_path, jobs):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.toml", "out", "program.py"]
 
 
+def test_workers_live_through_ctrl_c_from_their_first_moment(start):
+    process = start("run", "mine.toml", "--jobs", "2", "--quiet")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    told: dict[str, int] = {}
+    while process.poll() is None:
+        for worker in children.read_text().split() if children.exists() else ():
+            if told.setdefault(worker, 0) < 20:
+                told[worker] += 1
+                try:
+                    os.kill(int(worker), signal.SIGINT)
+                except ProcessLookupError:  # it has done its work
+                    continue
+        time.sleep(0.01)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+    assert len(told) >= 2
+
+
 def test_a_full_disk_behind_stdout_is_one_sentence(start):
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
