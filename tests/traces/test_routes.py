@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import traces.routes
+import traces.routes.content
 from traces.addresses import format_address, parse_address, parse_prefix
 from traces.routes import LENGTH_SHARES, default_routes, read_routes
 
@@ -50,14 +50,14 @@ def test_the_last_of_two_lines_for_a_prefix_wins(tmp_path):
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("10.1.0.0/8 a", "'10.1.0.0/8' has bits set beyond its first 8; write 10.0.0.0/8"),
         ("10.0.0.0/33 a", "'10.0.0.0/33' is not a prefix: the length after / must be a number from 0 to 32"),
         ("10.0.0.0/255.0.0.0", "the length after / must be a number from 0 to 32"),
         ("10.0.0.0/", "the length after / must be a number from 0 to 32"),
         ("10.0.0/8", "'10.0.0' is not an IPv4 address such as 10.1.2.3"),
         ("10.0.0.256/32", "each part is a number from 0 to 255 without leading zeros"),
         ("10.0.0.01/32", "each part is a number from 0 to 255 without leading zeros"),
-        ("2001:db8::/32 a", "'2001:db8::' is an IPv6 address; only IPv4 is served"),
+        ("2001:db8::/129 a", "'2001:db8::/129' is not a prefix: the length after / must be a number from 0 to 128"),
+        ("2001:db8:::/32 a", "'2001:db8:::' is not an IPv6 address such as 2001:db8::1"),
         ("10.0.0.0/8 via 192.0.2.1", "3 words, expected 'PREFIX [NEXTHOP]'; remove '192.0.2.1'"),
     ],
 )
@@ -65,6 +65,34 @@ def test_errors_name_file_and_line_and_cure(tmp_path, line, sentence):
     message = refused(tmp_path, f"# first\n0.0.0.0/0 a\n{line}\n")
     assert message.startswith("fib.txt, line 3: ")
     assert sentence in message
+
+
+def test_host_bits_are_masked_and_the_other_family_is_left_out(tmp_path):
+    text = "10.1.2.3/8 a\n2001:db8::1/32 b\n10.0.0.0/8 c\n::/0 d\n2001:db8::/128 e\n0.0.0.0/0 f\n"
+    four = read(tmp_path, text)
+    assert [four.text(i) for i in range(2)] == ["10.0.0.0/8 c", "0.0.0.0/0 f"]
+    assert (four.family, four.masked, four.duplicates, four.left_out) == (4, 1, 1, {"IPv6 routes": 3})
+    assert four.notes() == [
+        "1 prefixes with host bits set: masked",
+        "1 routes replaced by another for the same prefix",
+        "3 left out: IPv6 routes",
+    ]
+    six = read_routes(tmp_path / "fib.txt", family=6)
+    assert [six.text(i) for i in range(3)] == ["2001:db8::/32 b", "::/0 d", "2001:db8::/128 e"]
+    assert six.prefix.dtype == np.uint32
+    assert six.prefix.tolist() == [[0x20010DB8, 0, 0, 0], [0, 0, 0, 0], [0x20010DB8, 0, 0, 0]]
+    assert six.plen.tolist() == [32, 0, 128]
+    assert (six.family, six.masked, six.duplicates, six.left_out) == (6, 1, 0, {"IPv4 routes": 3})
+
+
+def test_a_table_of_the_other_family_only(tmp_path):
+    message = refused(tmp_path, "::/0 a\n")
+    assert message == (
+        "fib.txt (PREFIX [NEXTHOP] lines) holds no IPv4 route that can be used; 1 left out: IPv6 routes; "
+        "it holds IPv6, so ask for that"
+    )
+    with pytest.raises(ValueError, match="a routing table is of family 4 or 6, got 5"):
+        read_routes(tmp_path / "fib.txt", family=5)
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n\n"])
@@ -89,7 +117,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
         def refuse(*_, error=error):
             raise error
 
-        monkeypatch.setattr(traces.routes.Path, "read_text", refuse)
+        monkeypatch.setattr(traces.routes.content, "open", refuse, raising=False)
         with pytest.raises(ValueError, match=sentence):
             read_routes(tmp_path / "binary")
 
