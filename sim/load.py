@@ -156,7 +156,12 @@ def _check_sections(found: Sections, where: str) -> None:
     for key, seconds in positive.items():
         if not 0 < seconds < float("inf"):
             raise UserError(f"{where}: {key} must be more than 0 seconds, got {seconds:g}")
-    for key, seconds in {"measure.fill_s": measure.fill_s, "measure.settle_s": measure.settle_s}.items():
+    not_negative = {
+        "measure.fill_s": measure.fill_s,
+        "measure.settle_s": measure.settle_s,
+        "measure.warm_up_s": measure.warm_up_s,
+    }
+    for key, seconds in not_negative.items():
         if not 0 <= seconds < float("inf"):
             raise UserError(f"{where}: {key} must be 0 seconds or more, got {seconds:g}")
     for key, value, options in (

@@ -54,6 +54,7 @@ class Measure(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     window_s: float = 10.0  # priced and counted; extended to whole collection cycles
     window_limit_s: float = 60.0  # the longest extension
     series_s: float = 1.0  # interval of series.csv
+    warm_up_s: float = 0.0  # replay: the first part of the trace that is priced and not counted
     pace_kpps: float = 0.0  # experiment fixed-rate: packets that reach the structure; 0: all that are offered
 
 

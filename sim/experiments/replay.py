@@ -1,7 +1,7 @@
 """Replaying captures: the user's own packets, once, through one priced CPU and a structure that is empty at first.
 
-A capture is finite, so nothing is warmed up and no part of it is left out of the figures: the window is the whole run, from the
-first packet to the end of the last one's processing, and is never called steady. All captures are merged in order of time on one
+A capture is finite, so the window is the whole run, from the first packet to the end of the last one's processing, and is never
+called steady; `measure.warm_up_s` leaves the first part of the trace out of the figures. All captures are merged in order of time on one
 CPU, each with an input interface of its own. `entries` is the mean over packets. The checksum is over a loss-free replay of the
 whole capture; a packet that the structure refuses (the kernel's -ENOBUFS) changes it.
 
@@ -58,6 +58,7 @@ def run_replay(
     if quick:
         most = max(1, survey(scenario, traffic, seed).packets // QUICK)
     found = survey(scenario, traffic, seed, most)
+    warm_up = check_warm_up(found, sections(scenario, row).measure.warm_up_s)
 
     def build() -> Assembly:
         return assemble(scenario, row, seed, quick=quick, sources=make_sources(traffic, seed, most))
@@ -66,10 +67,11 @@ def run_replay(
     whole = lossfree(build(), found.packets)
     assembly = build()
     window = Replay(assembly, lambda phase, done: tell(phase, assembly.box.totals().processed, done))
-    window.run(found)
+    window.run(found, warm_up)
     assembly.notes += notes(scenario, found, whole, window.added)
     windows = Windows(
-        window=Span(start_s=0.0, length_s=window.length / SECOND),
+        warm_up=Span(start_s=0.0, length_s=warm_up / SECOND),
+        window=Span(start_s=warm_up / SECOND, length_s=window.length / SECOND),
         cycles=assembly.structure.cycles(),
         steady=False,
         reason=WHY_NOT_STEADY,
@@ -98,6 +100,16 @@ def survey(scenario: Scenario, traffic: Traffic, seed: int, most: int | None = N
     return Survey(packets, last, without, _went_back(source.describe()))
 
 
+def check_warm_up(found: Survey, seconds: float) -> int:
+    """The warm-up in ns. ValueError if the trace is over before it."""
+    if seconds and seconds * SECOND >= found.length_ns:
+        raise ValueError(
+            f"the trace lasts {found.length_ns / SECOND:.6g} s as it is sent, the warm-up takes {seconds:.6g} s; "
+            "shorten the warm-up (measure.warm_up_s), send the trace more slowly or repeat it"
+        )
+    return round(seconds * SECOND)
+
+
 def _went_back(description: dict[str, Any]) -> int:
     """Sum of `time_went_back` over a source and the sources that it is made of."""
     inner = [*description.get("sources", []), *([description["of"]] if "of" in description else [])]
@@ -119,17 +131,23 @@ def notes(scenario: Scenario, found: Survey, whole: Ledger, priced: Totals) -> l
 
 
 class Replay(Window):
-    """A window that is the whole run."""
+    """A window that is the whole run, but for its warm-up."""
 
-    def run(self, found: Survey) -> None:
-        """Run the box to the end of its sources."""
+    def run(self, found: Survey, warm_up: int) -> None:
+        """Run the box to the end of its sources; the first `warm_up` ns count for nothing."""
         box = self.box
-        self.start = 0
+        if warm_up:
+            self.report("warming up", 0.0)
+            box.run(warm_up)
+            box.reset_latency()
+            box.pricer.reset_bill()
+        self.start = warm_up
         self.before, self.counters_before = box.totals(), box.structure.counters()
         interval = max(round(self.assembly.found.measure.series_s * SECOND), found.length_ns // MOST_SAMPLES)
-        next_sample = interval
-        sampled, sampled_at = self.before, 0
-        weighted = processed = rounds = 0
+        next_sample = warm_up + interval
+        sampled, sampled_at = self.before, warm_up
+        weighted = rounds = 0
+        processed = self.before.processed
         self.report("replaying", 0.0)
 
         def round_ended(now: int) -> None:
@@ -147,6 +165,6 @@ class Replay(Window):
 
         box.each_round = round_ended
         box.run(FOREVER)
-        self.length = box.busy_until
+        self.length = box.busy_until - warm_up
         self.added = box.totals().minus(self.before)
-        self.entries = [weighted / max(1, processed)]
+        self.entries = [weighted / max(1, processed - self.before.processed)]

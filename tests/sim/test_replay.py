@@ -91,6 +91,27 @@ def test_entries_are_the_mean_over_packets(folder):
     assert window(result, "entries") == 20
 
 
+def test_a_warm_up_is_run_and_not_counted(folder):
+    """The same ten flows twice: the second round alone is all hits."""
+    pairs = [(1, 0x0A000000 + i) for i in range(10)] * 2
+    path = capture(folder / "a.pcap", pairs, SECOND)
+    whole = replayed([path], as_captured=True)
+    warm = replayed([path], as_captured=True, measure={"warm_up_s": 9.5})
+    assert (window(whole, "box_slow"), window(whole, "box_hits")) == (10, 10)
+    assert (window(warm, "box_slow"), window(warm, "box_hits")) == (0, 10)
+    assert warm.windows.window.start_s == 9.5
+    assert warm.windows.window.length_s == pytest.approx(9.5, abs=0.001)
+    assert warm.counters["box_slow"].warm_up == 10
+    assert warm.figures["entries"].simulated == 10
+    assert warm.checksum == whole.checksum
+
+
+def test_a_trace_shorter_than_its_warm_up_is_refused_with_both_figures(folder):
+    path = capture(folder / "a.pcap", [(1, 0x0A000001)] * 3, SECOND)
+    with pytest.raises(ValueError, match=r"lasts 2 s .* warm-up takes 2 s"):
+        replayed([path], as_captured=True, measure={"warm_up_s": 2.0})
+
+
 def test_a_round_of_many_packets_weighs_as_many(folder):
     """Nine packets that meet in one round, then one alone, a second later: 9 entries for nine of them, 10 for the last."""
     made = [(START + (i == 9) * SECOND, frames.ethernet(frames.ipv4(frames.udp(1, 53), 1, 0x0A000000 + i))) for i in range(10)]
