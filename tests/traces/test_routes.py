@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import traces.routes.content
+import traces.content
 from traces.addresses import format_address, parse_address, parse_prefix
 from traces.routes import LENGTH_SHARES, default_routes, read_routes
 
@@ -117,7 +117,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
         def refuse(*_, error=error):
             raise error
 
-        monkeypatch.setattr(traces.routes.content, "open", refuse, raising=False)
+        monkeypatch.setattr(traces.content, "open", refuse, raising=False)
         with pytest.raises(ValueError, match=sentence):
             read_routes(tmp_path / "binary")
 

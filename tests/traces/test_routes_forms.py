@@ -260,7 +260,7 @@ def test_packed_tables(tmp_path, pack):
 
 
 def test_lines_are_whole_across_the_pieces_that_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("traces.routes.content.CHUNK", 7)
+    monkeypatch.setattr("traces.content.CHUNK", 7)
     monkeypatch.setattr("traces.routes.read.CHUNK", 11)
     assert rows(read(tmp_path, "10.0.0.0/8 first\r\n\r\n10.1.0.0/16 second\r\n10.2.0.0/16 third")) == [
         "10.0.0.0/8 first",

@@ -4,8 +4,10 @@ import os
 import re
 from collections.abc import Callable, Iterable
 
+from traces.content import CHUNK, open_content, read_some, text_lines
+from traces.mrt import looks_like_mrt
 from traces.routes import listings, text, vty
-from traces.routes.content import CHUNK, open_content, read_some, text_lines
+from traces.routes.mrt_table import read_mrt_table
 from traces.routes.table import Collector, RouteTable
 
 Reader = Callable[[Iterable[tuple[int, str]], Collector], None]
@@ -31,6 +33,8 @@ def read_routes(path: str | os.PathLike[str], *, family: int = 4, peer: str | No
             if not more:
                 break
             start += more
+        if looks_like_mrt(start):
+            return out.table(read_mrt_table(path, out, peer))
         if peer is not None:
             raise ValueError(f"{out.where} holds no peers, so there is no peer {peer} in it; leave out the peer")
         form, reader = recognise(start)
