@@ -45,38 +45,29 @@ class RouteRanges:
 
 
 def flatten(prefix: I64, plen: I64, route: I64) -> tuple[I64, I32]:
-    """Starts and routes of the disjoint ranges of a table, O(n log n). Nested prefixes are handled with a stack of open ones."""
-    order = np.lexsort((plen, prefix))
-    starts: list[int] = []
-    routes: list[int] = []
-    open_: list[tuple[int, int]] = []  # (first address after the prefix, its route), innermost last
-
-    def cut(at: int, found: int) -> None:
-        if starts and starts[-1] == at:
-            routes[-1] = found
-        else:
-            starts.append(at)
-            routes.append(found)
-
-    cut(0, NO_ROUTE)
-    last = (-1, -1)
-    for i in order:
-        network, length, found = int(prefix[i]), int(plen[i]), int(route[i])
-        if not 0 <= length <= 32 or network & ((1 << (32 - length)) - 1) or network >> 32:
-            raise ValueError(f"not a prefix: address {network:#x} with length {length}")
-        if (network, length) == last:
-            raise ValueError(f"prefix {network:#x}/{length} stands twice in the table")
-        last = (network, length)
-        while open_ and open_[-1][0] <= network:
-            end, _ = open_.pop()
-            cut(end, open_[-1][1] if open_ else NO_ROUTE)
-        cut(network, found)
-        open_.append((network + (1 << (32 - length)), found))
-    while open_:
-        end, _ = open_.pop()
-        if end < 1 << 32:
-            cut(end, open_[-1][1] if open_ else NO_ROUTE)
-    return np.array(starts, np.int64), np.array(routes, np.int32)
+    """Starts and routes of the disjoint ranges of a table, O(n log n): short prefixes are painted first, longer ones over them."""
+    clipped = np.clip(plen, 0, 32)
+    end = prefix + (np.int64(1) << (32 - clipped))
+    bad = (plen != clipped) | (prefix & (end - prefix - 1) != 0) | (prefix >> 32 != 0)
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise ValueError(f"not a prefix: address {int(prefix[i]):#x} with length {int(plen[i])}")
+    order = np.lexsort((prefix, plen))
+    low, high, length = prefix[order], end[order], plen[order]
+    twice = (low[1:] == low[:-1]) & (length[1:] == length[:-1])
+    if twice.any():
+        i = int(np.argmax(twice))
+        raise ValueError(f"prefix {int(low[i]):#x}/{int(length[i])} stands twice in the table")
+    starts = np.sort(np.concatenate([np.zeros(1, np.int64), low, high[high < 1 << 32]]))
+    starts = starts[np.append(True, np.diff(starts) > 0)]  # np.unique hashes first, which is slower
+    routes = np.full(starts.size, NO_ROUTE, np.int32)
+    first = np.searchsorted(length, np.arange(34))  # rows of each length, which are disjoint
+    for rows in (slice(first[plen], first[plen + 1]) for plen in range(33)):
+        begin = np.searchsorted(starts, low[rows])
+        ranges = np.searchsorted(starts, high[rows]) - begin
+        before = np.cumsum(ranges) - ranges
+        routes[np.repeat(begin - before, ranges) + np.arange(int(ranges.sum()))] = np.repeat(route[order[rows]], ranges)
+    return starts, routes
 
 
 @kernel
