@@ -68,7 +68,14 @@ def test_describes_and_counts_what_the_source_left_out():
     source = RetimedSource(Listed([1, 2, 3]), 10.0)
     packets(source, 2)
     assert source.skipped() == {"arp": 3}
-    assert source.describe() == {"source": "retimed", "rate_kpps": 10.0, "packets": 3, "of": {"source": "listed"}}
+    assert source.describe() == {
+        "source": "retimed",
+        "rate_kpps": 10.0,
+        "packets": 3,
+        "repeat": 1,
+        "passes": 1,
+        "of": {"source": "listed"},
+    }
 
 
 def test_a_generator_can_be_retimed_too():
@@ -87,8 +94,93 @@ def test_an_impossible_rate_is_refused(rate):
 
 
 def test_a_rate_without_end_is_refused():
-    assert packets(RetimedSource(Listed([1]), 1e-300), 4) == [(0, 0)]
-    with pytest.raises(ValueError, match="not arrive within 146 years; give a higher rate"):
-        packets(RetimedSource(Listed([1, 2]), 1e-300), 4)
+    with pytest.raises(ValueError, match="packets per second, got 1e-297"):
+        RetimedSource(Listed([1]), 1e-300)
+    assert len(packets(RetimedSource(Listed([1] * 4612), 1e-9), 5000)) == 4612
+    with pytest.raises(ValueError, match="at 1e-09 kpps the packets would not arrive within 146 years; give a higher rate"):
+        packets(RetimedSource(Listed([1] * 4613), 1e-9), 5000)
     with pytest.raises(ValueError, match="must not be negative, got -1"):
         RetimedSource(Listed([1]), most=-1)
+
+
+def test_an_even_clock_does_not_drift():
+    rate = 1488.095238
+    source = RetimedSource(Listed([7] * 100_000), rate)
+    last = packets(source, 4096)[-1][0]
+    assert last == 99_999 * 10**15 // round(rate * 1e9)
+
+
+@given(
+    st.lists(st.integers(0, 10**10), min_size=1, max_size=20),
+    st.sampled_from([0.25, 1.0, 3.0, 7.3, 99999.0]),
+    st.sampled_from([None, 0.0, 0.5, 2.0]),
+    st.integers(1, 3),
+    st.integers(1, 7),
+)
+def test_gaps_against_fractions(times, speed, longest_s, repeat, room):
+    """Gaps that go back are none, long ones are shortened, all are divided; passes follow a mean gap apart."""
+    clock, rest, cut, back, shortened = 0, Fraction(0), 0, 0, 0
+    expected = []
+    for _ in range(repeat):
+        first, latest = clock, times[0]
+        for i, time in enumerate(times):
+            gap = time - latest
+            back += gap < 0
+            gap, latest = max(0, gap), max(latest, time)
+            if longest_s is not None and gap > longest_s * 1e9:
+                shortened, cut, gap = shortened + 1, cut + gap - int(longest_s * 1e9), int(longest_s * 1e9)
+            rest += gap / Fraction(round(speed * 10**6), 10**6)
+            clock, rest = clock + math.floor(rest), rest % 1
+            expected.append((clock, i))
+        clock += (clock - first) // (len(times) - 1) if len(times) > 1 else 1_000_000
+    source = RetimedSource(lambda: Listed(times), speed=speed, longest_gap_s=longest_s, repeat=repeat)
+    assert packets(source, room) == expected
+    described = source.describe()
+    assert (described["times_clamped"], described["gaps_shortened"]) == (back, shortened)
+    assert described["gap_time_cut_s"] == cut / 1e9
+    assert described["passes"] == repeat
+    assert source.skipped() == {"arp": 3 * repeat}
+
+
+def test_an_even_rate_goes_on_over_the_repeats():
+    source = RetimedSource(lambda: Listed([1, 2, 3]), 1000.0, 8, repeat=5)
+    assert packets(source, 4) == [(1000 * i, i % 3) for i in range(8)]
+
+
+def test_nothing_repeated_is_nothing():
+    assert packets(RetimedSource(lambda: Listed([]), repeat=1000), 4) == []
+
+
+def test_damage_comes_after_the_packets_before_it():
+    class Damaged(Listed):
+        def fill(self, batch):
+            if self.given == len(self.times):
+                raise ValueError("damaged")
+            return super().fill(batch)
+
+    source = RetimedSource(Damaged([5, 6]))
+    batch = make_batch(10)
+    assert source.fill(batch) == 2
+    with pytest.raises(ValueError, match="damaged"):
+        source.fill(batch)
+
+
+def test_a_speed_without_end_is_refused():
+    with pytest.raises(ValueError, match="at 1e-06 times the speed of the trace the packets would not arrive within 146 years"):
+        packets(RetimedSource(Listed([0, 1 << 43]), speed=1e-6), 4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"speed": 0.0}, "speed must be from 1e-06 to 100000 times"),
+        ({"speed": math.nan}, "speed must be"),
+        ({"longest_gap_s": -1.0}, "longest gap must be from 0"),
+        ({"rate_kpps": 1.0, "speed": 2.0}, "no gaps of its own"),
+        ({"repeat": 0}, "at least once, got repeat=0"),
+        ({"repeat": 2}, "cannot be repeated; give a function that opens it afresh"),
+    ],
+)
+def test_what_cannot_work_is_refused(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        RetimedSource(Listed([1]), **settings)
