@@ -70,7 +70,7 @@ def run(scenario: str, **options: Any) -> None:
 @cli.command()
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
 @click.option("--structure", "structures", multiple=True, metavar="NAME[,KEY=VALUE]...|FILE.py:CLASS", help="Repeat to compare.")
-@click.option("--fib", metavar="FILE", help="Routing table: lines of PREFIX [NEXTHOP].")
+@click.option("--fib", metavar="FILE", help="Routing table, of any kind that `dstlab routes` reads.")
 @click.option("--machine", metavar="NAME", help="A machine that `dstlab list` names, or a TOML file.")
 @click.option("--costs", metavar="NAME", help="A cost sheet that `dstlab list` names, or a TOML file.")
 @click.option("--rate", type=float, metavar="KPPS", help="Send the packets evenly, so many thousand a second (default: 1000).")
@@ -81,6 +81,17 @@ def replay(captures: tuple[str, ...], **options: Any) -> None:
     from sim.commands.run import replay_command
 
     replay_command(captures, **options)
+
+
+@cli.command()
+@click.argument("file", metavar="FILE")
+@click.option("--family", type=click.Choice(["4", "6"]), default="4", show_default=True, help="IPv4 or IPv6 routes.")
+@click.option("--peer", metavar="IP", help="Of a collector's file with many peers: which one; default: that with the most routes.")
+def routes(file: str, family: str, peer: str | None) -> None:
+    """What a routing table holds: kind of file, what was left out and why, lengths, next hops, its LC-trie; or its changes."""
+    from sim.commands.routes import routes_command
+
+    routes_command(file, family=int(family), peer=peer)
 
 
 @cli.command("list")

@@ -18,6 +18,7 @@ from traces.addresses import BITS, format_address, format_either, from_words, pa
 from traces.content import open_content, read_some
 from traces.mrt import (
     BGP4MP,
+    BGP4MP_ET,
     MP_REACH,
     MP_UNREACH,
     NEXT_HOP,
@@ -89,6 +90,13 @@ def make_churn(changes: list[tuple[int, int, int, str | None]], family: int = 4)
         family=family,
         span_ns=int(times[-1]) if times.size else 0,
     )
+
+
+def holds_updates(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as an MRT dump of updates rather than of a table. ValueError where it cannot be opened."""
+    with open_content(path) as stream:
+        start = read_some(stream, os.fspath(path), 12)
+    return looks_like_mrt(start) and int.from_bytes(start[4:6], "big") in (BGP4MP, BGP4MP_ET)
 
 
 def read_updates(path: str | os.PathLike[str], *, family: int = 4, peer: str | None = None) -> Churn:
