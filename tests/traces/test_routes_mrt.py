@@ -128,6 +128,21 @@ def test_damage_is_named_with_record_and_offset(tmp_path, content, sentence):
     assert refused(tmp_path, content).startswith(sentence)
 
 
+def test_an_entry_longer_than_its_record(tmp_path):
+    whole = mrt.rib("10.0.0.0/8", (1, B))
+    cut = mrt.record(13, 2, whole[12:-1])
+    assert refused(tmp_path, V2[0] + cut).startswith("rib, record 2 at byte 75: has an entry that goes beyond its end")
+
+
+def test_whatever_mrtparse_raises_is_counted(tmp_path, monkeypatch):
+    def fail(self):
+        raise KeyError("inside")
+
+    monkeypatch.setattr("mrtparse.Reader.__next__", fail)
+    content = mrt.peer_index(A) + mrt.rib("10.0.0.0/8", (0, A))
+    assert "1 left out: with attributes that mrtparse cannot decode" in refused(tmp_path, content)
+
+
 def test_without_mrtparse_a_sentence_tells_how_to_install_it(tmp_path, monkeypatch):
     real = builtins.__import__
 
