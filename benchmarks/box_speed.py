@@ -10,8 +10,9 @@ import argparse
 import time
 
 from sim.account import Totals
-from sim.assemble import Assembly, assemble, stream
+from sim.assemble import Assembly, assemble
 from sim.load import load_scenario
+from sim.streams import stream
 from sim.warmup import SECOND, fill
 
 REPEATS = 5

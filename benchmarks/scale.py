@@ -25,8 +25,9 @@ LARGE = 1_000_000
 
 def point(structure: str, entries: int) -> tuple[int, int, float, float]:
     """(entries, resident bytes, ns a packet over PACKETS packets, ns a packet over twice as many) of a table of this size."""
-    from sim.assemble import assemble, stream
+    from sim.assemble import assemble
     from sim.scenario import Row, Scenario, Traffic
+    from sim.streams import stream
     from sim.warmup import SECOND
 
     buckets = 1 << max(4, (entries // 4 - 1).bit_length())

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from models.access import DROPPED, empty, make_log
 from models.conformance_play import ROOM, ConformanceError, Key, Play, Step, draw_script, make_world, play, route_of, title
+from models.drive import drive_flush
 from models.interface import MISS, NEED_COLLECT, NEED_LOG, NEED_NOTHING, NEED_POOL, Context, Factory, FlowCache, Packet, World
 
 __all__ = ["ConformanceError", "Report", "check_flow_cache"]
@@ -66,6 +67,8 @@ def check_flow_cache(factory: Factory, *, seed: int = 1, steps: int = 40, flows:
             _compare(name, one, small, f"a log of {HUGE_LOG} records and one of {records}")
             packets += 4 * one.packets
             _guard(partial(_check_contents, one, script))
+            if first.can_flush():
+                _guard(partial(_check_flush, one, script))
         checks.append(f"{case}: empty, one flow, {steps} batches of up to {ROOM} packets over {flows} flows, four ways each, equal")
     return Report(title(first), packets, smallest, tuple(checks))
 
@@ -236,3 +239,18 @@ def _check_contents(done: Play, script: list[Step]) -> None:
             found.add(done.ctx.entry)
         if len(found) > entries:
             raise ConformanceError(f"{title(s)}: {len(found)} entries are found at the end, but len() is {entries}")
+
+
+def _check_flush(done: Play, script: list[Step]) -> None:
+    """After a flush nothing is found, and nothing is held but what waits for its grace period."""
+    s = done.structure
+    empty(done.ctx.log)
+    drive_flush(s, done.ctx, lambda log, first, stop: None)
+    s.check()
+    waiting = s.world.rcu.waiting()
+    if len(s) > waiting:
+        raise ConformanceError(f"{title(s)}: after flush() it holds {len(s)} entries, of which {waiting} wait to be freed")
+    for key in {key for step in script for key in step.keys}:
+        if _lookup(s, key, done.ctx) != MISS:
+            raise ConformanceError(f"{title(s)}: a flow is still found after flush()")
+    empty(done.ctx.log)

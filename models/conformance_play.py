@@ -14,7 +14,7 @@ import numpy as np
 
 from models import functions
 from models.access import DMA, DROPPED, LINE, AccessLog, empty, make_log, record_function, record_kind, record_line, record_lines
-from models.drive import drive, drive_reclaim, drive_timer
+from models.drive import drive, drive_flush, drive_reclaim, drive_timer
 from models.flow import END_MARK, PROTO_TCP, PROTO_UDP, PacketBatch, make_batch, pack_ipv4
 from models.interface import Context, Factory, FlowCache, World
 from models.kernel import NIL
@@ -23,6 +23,8 @@ from models.simulated_memory import SimulatedMemory
 
 ROOM = 32
 """Most packets of a batch."""
+FLUSH_EVERY = 17
+"""Steps between two flushes of a structure that can."""
 SLAB_FUNCTIONS = (
     "kmem_cache_alloc", "cache_alloc_refill", "kmem_cache_free", "cache_flusharray", "free_block", "slab_put_obj", "call_rcu_bh",
 )  # fmt: skip
@@ -142,6 +144,8 @@ def play(factory: Factory, seed: int, script: list[Step], log_records: int, scal
             drive_timer(structure, name, ctx, tape.note)
             while at[name] <= step.now:
                 at[name] += due[name].period_ns
+        if structure.can_flush() and number % FLUSH_EVERY == FLUSH_EVERY - 1:
+            drive_flush(structure, ctx, tape.note)
         ctx.cpu = step.cpu
         fill(batch, step)
         before = len(structure)

@@ -72,6 +72,11 @@ def drive_timer(structure: FlowCache, name: str, ctx: Context, price: Price) -> 
     _slices(structure, ctx, price, lambda: structure.run_timer(name, ctx))
 
 
+def drive_flush(structure: FlowCache, ctx: Context, price: Price) -> None:
+    """Make a structure forget everything, pricing between its slices. The log must be empty, and is afterwards."""
+    _slices(structure, ctx, price, lambda: structure.flush(ctx))
+
+
 def drive_reclaim(structure: FlowCache, ctx: Context, price: Price) -> int:
     """Free what the RCU queue of ctx.cpu allows after a softirq round; returns how many entries were freed.
 

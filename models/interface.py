@@ -149,6 +149,19 @@ class FlowCache:
         """Run a slice of a periodic job; True when it is whole, False when the log must be priced first and the call made again."""
         return True
 
+    def flush(self, ctx: Context) -> bool:
+        """Run a slice of forgetting everything, as a change of routes asks for; the first call begins it.
+
+        True when it is whole, False when the log must be priced first and the call made again. A structure without it cannot take
+        part in runs in which routes change.
+        """
+        raise TypeError(f"{type(self).__name__} has no flush()")
+
+    @classmethod
+    def can_flush(cls) -> bool:
+        """True if the structure can forget everything at once."""
+        return cls.flush is not FlowCache.flush
+
     def collect(self, ctx: Context) -> bool:
         """Run a slice of the collection that is due; True when it is whole, False when the log must be priced first."""
         return True

@@ -19,6 +19,7 @@ class LruParams:
 
 class Lru(FlowCache):
     name, summary, Params = "lru", "bounded LRU in plain Python: the example to start your own from", LruParams
+    families = (4, 6)
     functions, records_per_packet = ("lru_lookup", "lru_insert"), 2
 
     def __init__(self, params: LruParams, world: World) -> None:
@@ -53,6 +54,12 @@ class Lru(FlowCache):
         last_use, line, _ = self.entries.pop(key)
         del self.order[last_use]
         self.free.append(line)
+        return True
+
+    def flush(self, ctx: Context) -> bool:
+        self.entries.clear()
+        self.order.clear()
+        self.free = list(range(self.capacity))
         return True
 
     def _use(self, key: tuple[int, ...], line: int, route: int, function: int, ctx: Context) -> None:

@@ -221,6 +221,12 @@ class Perfect(FlowCache):
         self.state.row[:entries] = old.row
         _rehash(old, self.state)
 
+    def flush(self, ctx: Context) -> bool:
+        """Forget all flows; nothing is touched. A flow then misses once between two flushes."""
+        self.state.var[USED] = 0
+        self.state.slot[:] = 0
+        return True
+
     def count(self, hit: int = 0, slow: int = 0, error: int = 0) -> None:
         """Count where the compiled batch counts."""
         self.state.var[HITS] += hit
@@ -271,6 +277,10 @@ class NoCache(FlowCache):
     def insert(self, packet: Packet, route: int, ctx: Context) -> int:
         """Keeps nothing."""
         return NEED_NOTHING
+
+    def flush(self, ctx: Context) -> bool:
+        """There is nothing to forget."""
+        return True
 
     def forward(self, batch: PacketBatch, start: int, ctx: Context) -> tuple[int, int]:
         """See FlowCache.forward."""

@@ -207,7 +207,7 @@ def slow_path(
 
 
 class SlowPath:
-    """The FIB as a slow path meets it: local table, main table, devices, neighbours. Made once for a run; nothing changes in it."""
+    """The FIB as a slow path meets it: local table, main table, devices, neighbours. Routes of the main table may change."""
 
     def __init__(
         self,
@@ -217,12 +217,14 @@ class SlowPath:
         route: I64,
         nexthop: I64,
         local: tuple[tuple[int, int], ...] = LOCAL_ADDRESSES,
+        nexthops: int = 0,
     ) -> None:
         """`prefix`, `plen`, `route`, `nexthop`: int64[n] each, the main table; next hops are numbered from 0.
 
-        `local`: addresses of the box, each with the length of its network. ValueError for what is no routing table.
+        `local`: addresses of the box, each with the length of its network. `nexthops`: next hops that routes may have later, if
+        more than those of the table; all are neighbours from the start. ValueError for what is no routing table.
         """
-        nexthops = int(nexthop.max(initial=0)) + 1
+        nexthops = max(nexthops, int(nexthop.max(initial=0)) + 1)
         memory = world.memory
         self.main = FibTrie(memory, "main table", nexthops=nexthops, cpus=world.cpus)
         self.main.load(prefix, plen, route, nexthop)
@@ -250,6 +252,17 @@ class SlowPath:
         var[MASK] = mask
         bucket, after = _chains(nexthops, mask)
         self.state = SlowPathState(self.local.table, self.main.table, bucket, after, var)
+
+    def change(self, prefix: int, plen: int, route: int, nexthop: int) -> None:
+        """Insert a prefix into the main table or change its route. ValueError for what is no prefix, route or next hop."""
+        self.main.insert(prefix, plen, route, nexthop)
+        self.state = self.state._replace(main=self.main.table)
+
+    def remove(self, prefix: int, plen: int) -> bool:
+        """Take a prefix out of the main table; False if it is not there."""
+        gone = self.main.remove(prefix, plen)
+        self.state = self.state._replace(main=self.main.table)
+        return gone
 
     def route_of(self, address: int) -> int:
         """Route of one address in the main table, NO_ROUTE if it has none. Nothing is recorded."""

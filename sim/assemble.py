@@ -6,12 +6,10 @@ on their order or on the number of workers. Rows with the same traffic see the s
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from models.access import make_log
 from models.drive import drive
@@ -19,9 +17,7 @@ from models.flow import make_batch
 from models.interface import Context, FlowCache, World, make_params
 from models.kernel import Standing
 from models.rcu import Rcu
-from models.route_ranges import RouteRanges
 from models.simulated_memory import SimulatedMemory
-from models.slow_path import SlowPath
 from sim.account import SUM, Ledger, account_loop, make_ledger
 from sim.box import Box
 from sim.costs import CostSheet, load_costs, make_tariff
@@ -30,12 +26,13 @@ from sim.machine import Machine, load_machine
 from sim.memory import latency_vector
 from sim.pricer import Pricer
 from sim.published import load_published
-from sim.scenario import Row, Scenario, Traffic
+from sim.routing import make_routing
+from sim.scenario import Measure, Row, Scenario, Traffic
+from sim.streams import stream
 from sim.structures import find_structure
 from traces.capture import open_captures
 from traces.pktgen import Pktgen
 from traces.retime import RetimedSource
-from traces.routes import RouteTable, default_routes, read_routes
 from traces.source import Source
 
 QUICK = 10
@@ -59,13 +56,6 @@ class Assembly:
     @property
     def structure(self) -> FlowCache:
         return self.box.structure
-
-
-def stream(seed: int, *key: str) -> np.random.Generator:
-    """The random stream of one component. The key is hashed, so that streams of different keys are independent."""
-    digest = hashlib.sha256("/".join(key).encode()).digest()
-    words = [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4)]
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=tuple(words)))
 
 
 def quick_parameters(values: dict[str, Any]) -> dict[str, Any]:
@@ -122,26 +112,6 @@ def make_sources(traffic: Traffic, seed: int, most: int | None = None) -> list[S
     ]
 
 
-def make_table(scenario: Scenario, seed: int) -> RouteTable:
-    """The routing table: a user's file, or one generated from the seed."""
-    if scenario.fib.file is not None:
-        return read_routes(scenario.fib.file)
-    return default_routes(stream(seed, "routes"), scenario.fib.prefixes)
-
-
-def make_ranges(table: RouteTable) -> tuple[RouteRanges, int]:
-    """What route each packet must get, and the number of the route that stands for unreachable.
-
-    The kernel caches that a destination has no route as it caches a route, so a table without default route gets one here, and
-    here alone: the slow path looks for it in vain.
-    """
-    routes = table.prefix.size
-    route = np.arange(routes, dtype=np.int64)
-    if ((table.plen == 0) & (table.prefix == 0)).any():
-        return RouteRanges(table.prefix, table.plen, route), routes
-    return RouteRanges(np.append(table.prefix, 0), np.append(table.plen, 0), np.append(route, routes)), routes
-
-
 def adjustment_factors(sheet: CostSheet, scenario: Scenario, row: Row, flow_length: int) -> dict[str, float]:
     """Factors of a row's packet-path adjustment: the ratio of two published boots at the *other* flow length.
 
@@ -166,8 +136,24 @@ def adjustment_factors(sheet: CostSheet, scenario: Scenario, row: Row, flow_leng
     return {name: dearer[name] / cheaper[name] for name in adjustment.functions if name in dearer and name in cheaper}
 
 
-def assemble(scenario: Scenario, row: Row, seed: int, *, quick: bool = False, sources: list[Source] | None = None) -> Assembly:
-    """Build a row. ValueError in one sentence for what cannot work; nothing is simulated yet."""
+def longest_run(measure: Measure) -> float:
+    """Simulated seconds that a row may take, whatever its warm-up and window turn out to need."""
+    return 1.5 * measure.fill_s + measure.settle_s + 2 * max(measure.window_limit_s, measure.window_s) + 1
+
+
+def assemble(
+    scenario: Scenario,
+    row: Row,
+    seed: int,
+    *,
+    quick: bool = False,
+    sources: list[Source] | None = None,
+    seconds: float | None = None,
+) -> Assembly:
+    """Build a row. ValueError in one sentence for what cannot work; nothing is simulated yet.
+
+    `seconds`: how long routes change, if the scenario generates changes; by default as long as the row can take.
+    """
     found = sections(scenario, row)
     parameters = dict(row.parameters)
     if quick:
@@ -184,20 +170,22 @@ def assemble(scenario: Scenario, row: Row, seed: int, *, quick: bool = False, so
     cpus = len(sources)
     if cpus > int(machine.cpus):
         raise ValueError(f"{machine.name} has {int(machine.cpus)} CPUs, {cpus} senders need one each; set traffic.senders")
-    if 4 not in cls.families:
-        raise ValueError(f"{cls.name} does not serve IPv4")
+    family = found.traffic.family
+    if family not in cls.families:
+        only = " and ".join(f"IPv{served}" for served in cls.families)
+        raise ValueError(f"row {row.name}: {cls.name} serves {only} only; leave the row out, or set traffic.family")
     world = World(SimulatedMemory(), Rcu(cpus, found.box.hz), stream(seed, row.name, "structure"), cpus, found.box.hz)
     structure = cls(params, world)
-    table = make_table(scenario, seed)
-    route = np.arange(table.prefix.size, dtype=np.int64)
-    slow_path = SlowPath(world, table.prefix, table.plen, route, table.nexthop)
+    routing = make_routing(scenario.fib, family, seed, longest_run(found.measure) if seconds is None else seconds)
+    slow_path = routing.slow_path(world)
     scale = adjustment_factors(sheet, scenario, row, found.traffic.flow_length)
     fitted = sheet.memory_latency
     memory_ns = fitted.ns if fitted is not None and fitted.machine in (None, machine.name) else None
     tariff = make_tariff(sheet, structure, latency_vector(machine, memory_ns), resolve_path=found.box.resolve_path, scale=scale)
     pricer = Pricer(machine, sheet, tariff, slow_path, world, found.box, cpus)
-    box = Box(structure, world, make_ranges(table)[0], sources, found.box, pricer)
-    return Assembly(box, found, machine, sheet, effective, [])
+    box = Box(structure, world, routing.truth, sources, found.box, pricer, live=routing.live(structure, slow_path))
+    own = scenario.fib.file is not None or scenario.fib.updates is not None
+    return Assembly(box, found, machine, sheet, effective, routing.notes() if own else [])
 
 
 def lossfree_checksum(scenario: Scenario, row: Row, seed: int, *, quick: bool, packets: int = 65536) -> str:
@@ -222,7 +210,7 @@ def lossfree(assembly: Assembly, packets: int) -> Ledger:
         for cpu, source in enumerate(box.sources):
             if source.fill(batch) == 0:
                 continue
-            box.ranges.resolve(batch)
+            box.truth.resolve(batch)
             context = Context(int(batch.time[0]), cpu, log, box.world)
             drive(box.structure, batch, context, lambda log, first, stop: None)
             account((ledger, batch, log), 0, int(batch.packets[0]), context.now, context.now)

@@ -25,9 +25,9 @@ from models.drive import drive
 from models.flow import PacketBatch, make_batch
 from models.interface import Context, FlowCache, World
 from models.kernel import Standing
-from models.route_ranges import RouteRanges
 from sim.account import Totals, account_loop, booked, forget_latency, make_ledger
 from sim.housekeeping import Housekeeping
+from sim.live_routes import LiveRoutes, Resolver
 from sim.nic import Port, copy_packets
 from sim.pricer import Pricer
 from sim.scenario import Box as BoxSettings
@@ -63,13 +63,14 @@ class Box:
 
     structure: FlowCache
     world: World
-    ranges: RouteRanges
+    truth: Resolver  # the route that every packet must get
     sources: list[Source]
     settings: BoxSettings
     pricer: Pricer
     now: int = 0
     longest_stall: int = 0  # ns, longest time between two polls' starts on one CPU
     each_round: Callable[[int], None] | None = None  # called with the time at the end of every softirq round
+    live: LiveRoutes | None = None  # routing changes; without them packets are resolved a chunk at a time
     ledger: Any = field(default_factory=make_ledger)
 
     def __post_init__(self) -> None:
@@ -85,7 +86,7 @@ class Box:
         ]
         self._paced = Totals()
         self._account = Standing(account_loop, 4)
-        self._housekeeping = Housekeeping(self.structure)
+        self._housekeeping = Housekeeping(self.structure, self.live)
 
     # -- totals --------------------------------------------------------------------------------------------------------
 
@@ -100,6 +101,10 @@ class Box:
         found.offered += self._paced.offered
         found.dropped += self._paced.dropped
         return found
+
+    def routing_counters(self) -> dict[str, int]:
+        """What became of changes of routes so far; empty where none come."""
+        return self.live.counters() if self.live is not None else {}
 
     def reset_latency(self) -> None:
         """Forget latencies and stalls of the warm-up; the counters stay."""
@@ -155,7 +160,8 @@ class Box:
         if cpu.ended:
             chunk.packets[0] = 0
             return False
-        self.ranges.resolve(chunk)
+        if self.live is None:
+            self.truth.resolve(chunk)
         return True
 
     def _softirq(self, env: simpy.Environment, cpu: _Cpu) -> Generator[simpy.Event, Any, None]:
@@ -229,6 +235,8 @@ class Box:
         """The work of one poll; returns its price in ns."""
         context, batch, pricer = cpu.context, self._batch, self.pricer
         context.now, context.log = now, self._log
+        if self.live is not None:
+            self.truth.resolve(batch)
         begun = now + pricer.begin_poll(context.cpu, batch)
         spent = begun
 
@@ -236,11 +244,16 @@ class Box:
             nonlocal spent
             end = spent + pricer.packets(context.cpu, batch, log, first, stop)
             if stop > first:
-                self._account((self.ledger, batch, log), first, stop, spent, end)
+                self._book(batch, log, first, stop, spent, end)
             spent = end
 
         drive(self.structure, batch, context, price)
         return spent - now
+
+    def _book(self, batch: PacketBatch, log: AccessLog, first: int, stop: int, begin: int, end: int) -> None:
+        self._account((self.ledger, batch, log), first, stop, begin, end)
+        if self.live is not None:
+            self.live.review(self.ledger)
 
     def _after_round(self, cpu: _Cpu, now: int) -> int:
         """RCU callbacks, and on CPU 0 the timers that are due; returns the price in ns."""
@@ -308,6 +321,8 @@ class Box:
             stop = min(first + PACE_ROUND, packets)
             copy_packets(chunk, first, part, stop - first)
             context.now = int(part.time[stop - first - 1])
+            if self.live is not None:
+                self.truth.resolve(part)
             drive(self.structure, part, context, _ignore)
-            self._account((self.ledger, part, log), 0, stop - first, context.now, context.now)
+            self._book(part, log, 0, stop - first, context.now, context.now)
             self._housekeeping.run(context, context.now, _ignore)

@@ -1,7 +1,8 @@
-"""What a CPU does for the structure between packets: freeing what RCU has held back, and on CPU 0 the periodic timers.
+"""What a CPU does for the structure between packets: freeing what RCU has held back, and on CPU 0 the periodic timers, routing
+changes and the flushes that they ask for.
 
-Models rcu_process_callbacks after a softirq round and run_timer_softirq (2.6.20). A timer that falls due while a round runs is
-served at its end; one that was missed several times runs once.
+Models rcu_process_callbacks after a softirq round and run_timer_softirq (2.6.20). What falls due while a round runs is
+served at its end; a timer that was missed several times runs once.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from models.drive import Price, drive_reclaim, drive_timer
 from models.interface import Context, FlowCache
+from sim.live_routes import LiveRoutes
 
 TIMER_CPU = 0
 
@@ -26,10 +28,11 @@ class _Due:
 
 
 class Housekeeping:
-    """Delayed frees and timers of one structure."""
+    """Delayed frees, timers and routing changes of one structure."""
 
-    def __init__(self, structure: FlowCache) -> None:
+    def __init__(self, structure: FlowCache, live: LiveRoutes | None = None) -> None:
         self.structure = structure
+        self._live = live
         self._timers = [_Due(timer.name, timer.period_ns, timer.first_ns) for timer in structure.timers()]
 
     def run(self, context: Context, now: int, price: Price) -> None:
@@ -40,10 +43,17 @@ class Housekeeping:
                 if now >= timer.due:
                     timer.go_beyond(now)
                     drive_timer(self.structure, timer.name, context, price)
+            if self._live is not None:
+                self._live.run(now, context, price)
 
     def next_due(self, cpu: int) -> int | None:
-        """When (ns) the next timer of a CPU falls due; None if it has none."""
-        return min((timer.due for timer in self._timers), default=None) if cpu == TIMER_CPU else None
+        """When (ns) the next timer or routing change of a CPU falls due; None if it has none."""
+        if cpu != TIMER_CPU:
+            return None
+        due = [timer.due for timer in self._timers]
+        if self._live is not None:
+            due += [change for change in (self._live.next_due(),) if change is not None]
+        return min(due, default=None)
 
     def skip(self, cpu: int, until: int) -> None:
         """Let the timers of a CPU that fall due before `until` (ns) go by."""

@@ -28,6 +28,9 @@ T = TypeVar("T")
 OF_CAPTURES = ("files", "as_captured", "offered_kpps")
 """Keys of `traffic` that mean something when the packets come from captures."""
 
+TABLES = ("spread", "full")
+"""Kinds of generated routing tables; sim/routing.py makes them."""
+
 EXPERIMENTS = ("forwarding", "fixed-rate")
 """Kinds of experiment; sim/run.py says which function runs a row of each."""
 
@@ -72,6 +75,8 @@ def _relative_to(scenario: Scenario, folder: Path) -> Scenario:
     fib, traffic = scenario.fib, scenario.traffic
     if fib.file is not None:
         fib = msgspec.structs.replace(fib, file=str(folder / fib.file))
+    if fib.updates is not None:
+        fib = msgspec.structs.replace(fib, updates=str(folder / fib.updates))
     traffic = msgspec.structs.replace(traffic, files=[str(folder / file) for file in traffic.files])
     machine, costs = (str(folder / n) if looks_like_path(n) else n for n in (scenario.machine, scenario.costs))
     return msgspec.structs.replace(scenario, fib=fib, traffic=traffic, machine=machine, costs=costs)
@@ -96,8 +101,7 @@ def check_scenario(scenario: Scenario, place: str) -> Scenario:
         except UserError as error:
             raise UserError(f"{place}: {error}") from None
     _check_sections(Sections(scenario.traffic, scenario.box, scenario.measure), place)
-    if scenario.fib.prefixes < 1:
-        raise UserError(f"{place}: fib.prefixes must be at least 1, got {scenario.fib.prefixes}")
+    _check_fib(scenario.fib, place)
     seen: set[str] = set()
     for row in scenario.row:
         where = f"{place}: row {row.name}"
@@ -106,6 +110,17 @@ def check_scenario(scenario: Scenario, place: str) -> Scenario:
         seen.add(row.name)
         _check_row(scenario, row, where)
     return scenario
+
+
+def _check_fib(fib: Fib, place: str) -> None:
+    if fib.prefixes < 1:
+        raise UserError(f"{place}: fib.prefixes must be at least 1, got {fib.prefixes}")
+    if fib.kind not in TABLES:
+        raise UserError(f"{place}: fib.kind must be {' or '.join(TABLES)}, got {fib.kind!r}; {did_you_mean(fib.kind, TABLES)}")
+    if not 0 <= fib.churn < float("inf"):
+        raise UserError(f"{place}: fib.churn must be 0 or more, times the changes of one BGP peer, got {fib.churn:g}")
+    if fib.churn and fib.updates is not None:
+        raise UserError(f"{place}: fib.churn generates changes and fib.updates reads them; give one of the two")
 
 
 def _check_row(scenario: Scenario, row: Row, where: str) -> None:
@@ -165,6 +180,7 @@ def _check_sections(found: Sections, where: str) -> None:
         if not 0 <= seconds < float("inf"):
             raise UserError(f"{where}: {key} must be 0 seconds or more, got {seconds:g}")
     for key, value, options in (
+        ("traffic.family", str(traffic.family), ("4", "6")),
         ("traffic.source", traffic.source, ("pktgen", "capture")),
         ("traffic.start", traffic.start, ("staggered", "synchronous")),
         ("box.tx_completion_cpu", box.tx_completion_cpu, ("same", "other")),

@@ -14,6 +14,7 @@ import msgspec
 class Traffic(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Generated traffic. Rates are totals over all senders."""
 
+    family: int = 4  # or 6: packets and routes of IPv6
     source: str = "pktgen"  # or "capture": the packets of `files`
     files: list[str] = []  # captures, read as one in time order; one input interface each
     as_captured: bool = False  # keep the times of the capture; otherwise packets are sent evenly at offered_kpps
@@ -40,10 +41,14 @@ class Box(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True)
 
 
 class Fib(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """The routing table behind the structure: a file, or so many prefixes generated from the seed."""
+    """The routing table behind the structure: a file, or so many prefixes generated from the seed; and its changes."""
 
     file: str | None = None
+    kind: str = "spread"  # of a generated table: "spread" over 10.0.0.0/8, or "full", in the shape of a BGP table
     prefixes: int = 1000
+    updates: str | None = None  # changes of routes: a BGP collector's updates, from the first packet on
+    churn: float = 0.0  # generated changes, times those of one BGP peer of February 2007; 0: none
+    peer: str | None = None  # whose table and updates to take of a collector's files; the busiest peer's if not said
 
 
 class Measure(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):

@@ -105,8 +105,7 @@ class RtHash(FlowCache):
         self._first_check = params.gc_interval_s * (1 + float(world.rng.random()))
         self._first_rebuild = params.secret_interval_s * (1 + float(world.rng.random()))
         self._forward, self._reclaim = Standing(forward_loop, 4), Standing(reclaim_loop, 3)
-        self._flush_due: int | None = None  # ns, when the scheduled flush is to run
-        self._flush_deadline = 0  # ns, until when it can be put off
+        self._flushing = False
 
     def _ticks(self, seconds: float) -> int:
         return round(seconds * self.world.hz)
@@ -203,37 +202,26 @@ class RtHash(FlowCache):
         ]
 
     def run_timer(self, name: str, ctx: Context) -> bool:
-        """A slice of rt_check_expire, rt_secret_rebuild or a scheduled rt_run_flush; True when it is over (or not due)."""
+        """A slice of rt_check_expire or rt_secret_rebuild; True when it is over."""
         if name == "rt_check_expire":
             need = NEED_POOL
             while need == NEED_POOL:
                 self._make_rcu_room(ctx.cpu)
                 need = int(check_expire(*self._state(ctx), ctx.cpu, ctx.now, self._jiffies(ctx)))
             return need == NEED_NOTHING
-        if name == "rt_run_flush":
-            if self._flush_due is not None and self._flush_due <= ctx.now:
-                self._flush_due = None
-                self._begin_flush(ctx)
-            return self._run_flush(ctx)
         if name == "rt_secret_rebuild":
             if self._table.var[FLUSH_AT] < 0:  # a rebuild that falls into a flush is done with it
                 self._begin_flush(ctx)
             return self._run_flush(ctx)
-        raise ValueError(f"rt_hash has no timer {name!r}; it has rt_check_expire, rt_secret_rebuild and rt_run_flush")
+        raise ValueError(f"rt_hash has no timer {name!r}; it has rt_check_expire and rt_secret_rebuild")
 
-    def flush(self, now: int, delay_s: float | None = None) -> int:
-        """Ask for a flush, as a route change at `now` (ns) does; returns when to call run_timer("rt_run_flush"), ns.
-
-        The flush waits `delay_s` (min_delay_s if None) for further changes, each of which puts it off again, but never beyond
-        max_delay_s after the first. Zero: at once.
-        """
-        delay = self.params.min_delay_s if delay_s is None else delay_s
-        if delay < 0:
-            raise ValueError(f"a flush cannot be {delay} s in the past")
-        if self._flush_due is None:
-            self._flush_deadline = now + round(self.params.max_delay_s * NS)
-        self._flush_due = min(now + round(delay * NS), max(now, self._flush_deadline))
-        return self._flush_due
+    def flush(self, ctx: Context) -> bool:
+        """A slice of rt_run_flush; True when every chain is gone. models/flush.py says when the kernel calls it."""
+        if not self._flushing:
+            self._flushing = True
+            self._begin_flush(ctx)
+        self._flushing = not self._run_flush(ctx)
+        return not self._flushing
 
     def _begin_flush(self, ctx: Context) -> None:
         begin_flush(self._table, ctx.log, int(self.world.rng.integers(1 << 32)))

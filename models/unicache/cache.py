@@ -33,10 +33,13 @@ from models.unicache.state import (
     ENTRIES,
     ERRORS,
     FIRST_OBJECT,
+    FLUSHED,
+    FLUSHES,
     GC_ACTIVE,
     GC_GOAL,
     GC_SCAN,
     GC_THRESH,
+    GC_TIMER,
     GC_TOTAL,
     IN_HIT,
     IN_SLOW_TOT,
@@ -123,6 +126,7 @@ class Unicache(FlowCache):
             },
         )
         self._timer_is_new = True
+        self._flushing = False
         self._first_timer = params.gc_interval_s * (1 + float(world.rng.random()))
 
     def _jiffies(self, ctx: Context) -> int:
@@ -273,6 +277,22 @@ class Unicache(FlowCache):
         self._timer_is_new = self._slice_of(collect_timer, ctx)
         return self._timer_is_new
 
+    def flush(self, ctx: Context) -> bool:
+        """A slice of taking out every leaf; True when none is left. Inferred: the walk of the timer, with no leaf too young."""
+        var, stat = self._state.var, self._state.stat
+        leaves = self._trie.leaves.state.var
+        if not self._flushing:
+            self._flushing = True
+            stat[FLUSHES] += 1
+            var[TIMER_LEFT] = int(leaves[SLABS] * leaves[PER_SLAB])
+        timeout, removed = int(var[TIMEOUT]), int(stat[GC_TIMER])
+        var[TIMEOUT] = -1
+        self._flushing = not self._slice_of(collect_timer, ctx)
+        var[TIMEOUT] = timeout
+        stat[FLUSHED] += int(stat[GC_TIMER]) - removed
+        stat[GC_TIMER] = removed
+        return not self._flushing
+
     # -- what it says of itself ----------------------------------------------------------------------------------------
 
     @property
@@ -295,7 +315,7 @@ class Unicache(FlowCache):
         self._state.stat[ERRORS] += error
 
     def counters(self) -> dict[str, int]:
-        """Entries, leaves, hits and slow path; collections begun and what each kind has removed."""
+        """Entries, leaves, hits and slow path; collections and flushes begun and what each kind has removed."""
         counters = {"entries": len(self), "leaves": int(self._trie.state.var[LEAVES])}
         counters.update(zip(COUNTERS, self._state.stat.tolist(), strict=True))
         return counters

@@ -12,6 +12,7 @@ from models.unicache.state import (
     DESTROYED,
     ENTRIES,
     ENTRY,
+    FLUSHED,
     GC_ACTIVE,
     GC_PASSIVE,
     GC_TIMER,
@@ -52,6 +53,6 @@ def check(u: UnicacheState, trie: LcTrie, slab: SlabCache, rcu: Rcu) -> None:
     assert len(used) == var[ENTRIES] == slab.live() == trie.leaves.live(), (
         f"{var[ENTRIES]} entries in use, {slab.live()} entry and {trie.leaves.live()} leaf objects live, {len(used)} found"
     )
-    gone = int(stat[GC_PASSIVE] + stat[GC_TIMER] + stat[GC_ACTIVE] + stat[REMOVED])
+    gone = int(stat[GC_PASSIVE] + stat[GC_TIMER] + stat[GC_ACTIVE] + stat[REMOVED] + stat[FLUSHED])
     assert gone - stat[DESTROYED] == len(waiting), f"{gone} taken out, {stat[DESTROYED]} destroyed, {len(waiting)} waiting"
     assert stat[DESTROYED] + var[ENTRIES] >= stat[IN_SLOW_TOT], "fewer entries than insertions account for"

@@ -40,9 +40,10 @@ IN_TRIE, UNLINKED = 0, 1
 
 COUNTERS = (
     "in_hit", "in_slow_tot", "errors", "gc_total", "gc_passive", "gc_timer", "gc_active", "gc_scanned", "removed", "refused",
-    "destroyed",
+    "destroyed", "flushes", "flushed",
 )  # fmt: skip
-IN_HIT, IN_SLOW_TOT, ERRORS, GC_TOTAL, GC_PASSIVE, GC_TIMER, GC_ACTIVE, GC_SCANNED, REMOVED, REFUSED, DESTROYED = range(11)
+IN_HIT, IN_SLOW_TOT, ERRORS, GC_TOTAL, GC_PASSIVE, GC_TIMER, GC_ACTIVE, GC_SCANNED, REMOVED, REFUSED = range(10)
+DESTROYED, FLUSHES, FLUSHED = 10, 11, 12
 
 END_OF_FLOW = FIN | RST | END_MARK
 """Packet flags at which active collection takes a flow out."""

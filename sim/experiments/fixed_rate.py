@@ -11,11 +11,12 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from sim.assemble import assemble, stream
+from sim.assemble import assemble
 from sim.experiments.forwarding import LEVELS
 from sim.experiments.reporting import Reporter
 from sim.result import Host, Phases, RowProgress, RowResult, Span, Windows, make_figure
 from sim.scenario import Row, Scenario
+from sim.streams import stream
 from sim.warmup import SECOND
 
 STEP_NS = 50_000_000

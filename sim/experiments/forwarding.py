@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from models.functions import names
 from sim.account import WORST, Totals, percentile
-from sim.assemble import Assembly, assemble, lossfree_checksum, stream
+from sim.assemble import Assembly, assemble, lossfree_checksum
 from sim.costs import UNIT
 from sim.experiments.reporting import Reporter
 from sim.memory import CLASS_NAMES
 from sim.published import PublishedRow, published_row
 from sim.result import Host, Latency, Loss, Phases, RowProgress, RowResult, Span, Windows, make_figure
 from sim.scenario import Row, Scenario
+from sim.streams import stream
 from sim.warmup import SECOND, fill
 
 SLICE_NS = 20_000_000
@@ -47,6 +48,7 @@ class Window:
         self.entries: list[float] = []
         self.rates: list[float] = []
         self.cycles: int | None = None
+        self.routes_before: dict[str, int] = {}
 
     def _slice(self, until: int) -> bool:
         """Run one slice; True if a collection cycle began in it."""
@@ -71,6 +73,7 @@ class Window:
         self.entries_before = len(box.structure)
         self.before = box.totals()
         self.counters_before = box.structure.counters()
+        self.routes_before = box.routing_counters()
         least = self.start + round(measure.window_s * SECOND)
         limit = self.start + round(max(measure.window_limit_s, measure.window_s) * SECOND)
         cycles = 0
@@ -105,6 +108,7 @@ class Window:
                 "total_kpps": (added.hits + added.slow) / ms,
                 "dropped_kpps": added.dropped / ms,
                 **box.structure.counters(),
+                **box.routing_counters(),
             }
         )
 
@@ -206,6 +210,20 @@ def run_row(scenario: Scenario, row: Row, *, seed: int, quick: bool = False, pro
     return row_result(scenario, row, assembly, window, windows, published, checksum, tell.spent_s, quick)
 
 
+def routing_notes(counters: dict[str, Phases], served: int) -> list[str]:
+    """What the changes of routes did in the window, in a sentence; nothing where routes do not change."""
+    if "box_changes" not in counters:
+        return []
+    changes, flushes, stale, in_vain = (
+        int(counters[f"box_{name}"].window or 0) for name in ("changes", "flushes", "stale", "in_vain")
+    )
+    share = f"{100 * stale / served:.2g} % of the packets were" if served else "none was"
+    notes = [f"{changes:,} changes of routes and {flushes:,} flushes in the window; {share} answered from before a change"]
+    if in_vain:
+        notes.append(f"{in_vain:,} withdrawals were of prefixes that the table does not hold")
+    return notes
+
+
 def row_result(
     scenario: Scenario,
     row: Row,
@@ -255,6 +273,9 @@ def row_result(
     before = window.before
     for name in ("offered", "dropped", "processed", "hits", "slow", "errors", "queued"):
         counters[f"box_{name}"] = Phases(warm_up=getattr(before, name), window=getattr(added, name))
+    for name, value in box.routing_counters().items():
+        counters[f"box_{name}"] = Phases(warm_up=window.routes_before[name], window=value - window.routes_before[name])
+    assembly.notes += routing_notes(counters, served)
     latency = box.ledger.latency
     worst = int(box.ledger.total[WORST])
     # A percentile is known to the width of a bucket; the greatest latency is known exactly.

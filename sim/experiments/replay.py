@@ -1,9 +1,9 @@
 """Replaying captures: the user's own packets, once, through one priced CPU and a structure that is empty at first.
 
 A capture is finite, so the window is the whole run, from the first packet to the end of the last one's processing, and is never
-called steady; `measure.warm_up_s` leaves the first part of the trace out of the figures. All captures are merged in order of time on one
-CPU, each with an input interface of its own. `entries` is the mean over packets. The checksum is over a loss-free replay of the
-whole capture; a packet that the structure refuses (the kernel's -ENOBUFS) changes it.
+called steady; `measure.warm_up_s` leaves the first part of the trace out of the figures. All captures are merged in order of time
+on one CPU, each with an input interface of its own. `entries` is the mean over packets. The checksum is over a loss-free replay of
+the whole capture; a packet that the structure refuses (the kernel's -ENOBUFS) changes it.
 
 A destination without route gets the unreachable entry that the kernel would make, after a slow path that finds nothing. Left out:
 such a packet is answered with an ICMP message and not transmitted; here it is priced like a forwarded one.
@@ -17,11 +17,12 @@ from typing import Any
 
 from models.flow import make_batch
 from sim.account import ERRORS, SLOWS, Ledger, Totals
-from sim.assemble import QUICK, Assembly, assemble, checksum_of, lossfree, make_ranges, make_sources, make_table
+from sim.assemble import QUICK, Assembly, assemble, checksum_of, lossfree, make_sources
 from sim.experiments.forwarding import Window, row_result
 from sim.experiments.reporting import Reporter
 from sim.load import sections
 from sim.result import RowProgress, RowResult, Span, Windows
+from sim.routing import make_table, make_truth
 from sim.scenario import Row, Scenario, Traffic
 from sim.warmup import SECOND
 
@@ -61,7 +62,9 @@ def run_replay(
     warm_up = check_warm_up(found, sections(scenario, row).measure.warm_up_s)
 
     def build() -> Assembly:
-        return assemble(scenario, row, seed, quick=quick, sources=make_sources(traffic, seed, most))
+        return assemble(
+            scenario, row, seed, quick=quick, sources=make_sources(traffic, seed, most), seconds=found.length_ns / SECOND + 1
+        )
 
     tell("checking", 0, 0.0)
     whole = lossfree(build(), found.packets)
@@ -82,7 +85,7 @@ def run_replay(
 def survey(scenario: Scenario, traffic: Traffic, seed: int, most: int | None = None) -> Survey:
     """Read the captures once to their end, so that whatever is wrong with them is said before anything is simulated."""
     (source,) = make_sources(traffic, seed, most)
-    ranges, unreachable = make_ranges(make_table(scenario, seed))
+    ranges, unreachable = make_truth(make_table(scenario.fib, traffic.family, seed))
     batch = make_batch(4096, source.words)
     packets = last = without = 0
     while count := source.fill(batch):
@@ -143,6 +146,7 @@ class Replay(Window):
             box.pricer.reset_bill()
         self.start = warm_up
         self.before, self.counters_before = box.totals(), box.structure.counters()
+        self.routes_before = box.routing_counters()
         interval = max(round(self.assembly.found.measure.series_s * SECOND), found.length_ns // MOST_SAMPLES)
         next_sample = warm_up + interval
         sampled, sampled_at = self.before, warm_up

@@ -19,7 +19,7 @@ from models.access import (
     record_line,
     record_lines,
 )
-from models.drive import drive, drive_timer
+from models.drive import drive, drive_flush, drive_timer
 from models.flow import make_batch, pack_ipv4
 from models.interface import Context, Packet, World, make_params
 from models.kernel import NIL
@@ -436,19 +436,15 @@ def test_entries_inserted_while_a_flush_runs_are_found_or_go_with_it():
     bench.cache.check()
 
 
-def test_a_flush_waits_for_further_changes_but_not_beyond_max_delay():
+def test_a_flush_empties_the_table_under_a_new_secret():
     bench = Bench()
-    bench.send(1)
-    assert bench.cache.flush(bench.now) == bench.now + 2 * NS
-    for second in range(1, 9):
-        assert bench.cache.flush(bench.now + second * NS) == bench.now + min(second + 2, 10) * NS
-    assert bench.cache.flush(bench.now + 9 * NS) == bench.now + 10 * NS
-    assert bench.cache.run_timer("rt_run_flush", bench.context())
-    assert bench.cache.counters()["flushes"] == 0
-    bench.now += 10 * NS
-    drive_timer(bench.cache, "rt_run_flush", bench.context(), bench.price)
-    assert (bench.cache.counters()["flushes"], bench.cache.counters()["flushed"]) == (1, 1)
-    assert bench.cache.flush(bench.now, 0) == bench.now
+    bench.fill(8)
+    secret = int(bench.var[RND])
+    drive_flush(bench.cache, bench.context(), bench.price)
+    assert int(bench.var[RND]) != secret
+    assert (bench.cache.counters()["flushes"], bench.cache.counters()["flushed"]) == (1, 8)
+    assert bench.cache.metrics()["linked"] == 0
+    bench.cache.check()
 
 
 def test_timers_start_one_period_and_a_random_part_in():

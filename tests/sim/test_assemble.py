@@ -11,7 +11,6 @@ from sim.assemble import (
     assemble,
     lossfree_checksum,
     make_sources,
-    make_table,
     quick_parameters,
     quick_sections,
     stream,
@@ -19,6 +18,7 @@ from sim.assemble import (
 from sim.costs import load_costs
 from sim.load import load_scenario, sections
 from sim.published import load_published
+from sim.routing import make_table
 from sim.scenario import Traffic
 
 SCENARIO = small()
@@ -67,7 +67,7 @@ def test_rows_with_the_same_traffic_see_the_same_packets():
 
 
 def test_the_generated_table_depends_on_the_seed():
-    tables = [make_table(SCENARIO, seed) for seed in (1, 1, 2)]
+    tables = [make_table(SCENARIO.fib, 4, seed) for seed in (1, 1, 2)]
     assert (tables[0].prefix == tables[1].prefix).all()
     assert tables[0].prefix.size != tables[2].prefix.size or (tables[0].prefix != tables[2].prefix).any()
 

@@ -9,10 +9,11 @@ from models.flow import pack_ipv4
 from models.kernel import compiled
 from models.reference import Perfect
 from sim.account import COUNTED, WORST, Totals, bucket_floor
-from sim.assemble import assemble, stream
+from sim.assemble import assemble
 from sim.costs import UNIT
 from sim.memory import DMA_LINE
 from sim.scenario import Row
+from sim.streams import stream
 from traces.source import Source
 
 SCENARIO = small()

@@ -273,7 +273,7 @@ def test_bad_input_is_one_sentence(folder, capsys, arguments, wanted):
     (folder / "nothing.pcap").write_bytes(b"")
     (folder / "arp.pcap").write_bytes(frames.pcap([(START, frames.ethernet(b"\0" * 28, 0x0806))]))
     (folder / "cut.pcap").write_bytes((folder / whole).read_bytes()[:-3])
-    (folder / "bits.txt").write_text("10.0.0.1/8\n")
+    (folder / "bits.txt").write_text("10.0.0.1/33\n")
     os.mkfifo(folder / "pipe")
     structure = [] if "--structure" in arguments else ["--structure", "none"]
     status = execute(["replay", *arguments, *structure, "--quiet", "--jobs", "1", "--json", "out.json", "--out", "out"])

@@ -6,7 +6,8 @@ from golden.exact import small
 
 from models.kernel import compiled
 from sim import warmup
-from sim.assemble import assemble, stream
+from sim.assemble import assemble
+from sim.streams import stream
 from sim.warmup import SECOND, fill, pilot
 
 SCENARIO = small()
