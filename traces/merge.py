@@ -55,6 +55,30 @@ def merge(state: MergeState, batch: PacketBatch, start: int) -> tuple[int, int]:
     return NIL, row
 
 
+def make_buffers(sources: Sequence[Source]) -> tuple[MergeState, list[PacketBatch]]:
+    """Empty buffers, and each as a batch to be filled. ValueError for no sources and for several families."""
+    if not sources:
+        raise ValueError("there is nothing to merge; give at least one source")
+    widths = sorted({source.words for source in sources})
+    if len(widths) > 1:
+        raise ValueError(f"sources with flow keys of {widths[0]} and {widths[1]} words cannot be merged; give them one family")
+    k = len(sources)
+    state = MergeState(
+        time=np.zeros((k, BUFFER), np.int64),
+        key=np.zeros((k, BUFFER, widths[0]), np.uint32),
+        length=np.zeros((k, BUFFER), np.int32),
+        flags=np.zeros((k, BUFFER), np.uint8),
+        var=np.zeros((k, 3), np.int64),
+    )
+    batches = [
+        PacketBatch(
+            np.zeros(1, np.int64), state.time[i], state.key[i], state.length[i], state.flags[i], np.full(BUFFER, -1, np.int32)
+        )
+        for i in range(k)
+    ]
+    return state, batches
+
+
 class MergedSource(Source):
     """The packets of several sources by time; all must have keys of the same width (ValueError).
 
@@ -62,28 +86,9 @@ class MergedSource(Source):
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        if not sources:
-            raise ValueError("there is nothing to merge; give at least one source")
-        widths = sorted({source.words for source in sources})
-        if len(widths) > 1:
-            raise ValueError(f"sources with flow keys of {widths[0]} and {widths[1]} words cannot be merged; give them one family")
-        self.words = widths[0]
+        self._state, self._buffers = make_buffers(sources)
+        self.words = sources[0].words
         self.sources = list(sources)
-        k = len(self.sources)
-        self._state = MergeState(
-            time=np.zeros((k, BUFFER), np.int64),
-            key=np.zeros((k, BUFFER, self.words), np.uint32),
-            length=np.zeros((k, BUFFER), np.int32),
-            flags=np.zeros((k, BUFFER), np.uint8),
-            var=np.zeros((k, 3), np.int64),
-        )
-        state = self._state
-        self._buffers = [
-            PacketBatch(
-                np.zeros(1, np.int64), state.time[i], state.key[i], state.length[i], state.flags[i], np.full(BUFFER, -1, np.int32)
-            )
-            for i in range(k)
-        ]
 
     def fill(self, batch: PacketBatch) -> int:
         """Fill the batch; fewer only when every source has ended."""

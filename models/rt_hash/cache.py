@@ -90,7 +90,7 @@ class RtHash(FlowCache):
             most=2 * params.entries_max + FIRST_ROWS,
         )
         fixed = {
-            RND: int(world.rng.integers(1 << 32)),
+            RND: self._secret(),
             GC_THRESH: params.threshold,
             MAX_SIZE: params.entries_max,
             ELASTICITY: params.gc_elasticity,
@@ -106,6 +106,11 @@ class RtHash(FlowCache):
         self._first_rebuild = params.secret_interval_s * (1 + float(world.rng.random()))
         self._forward, self._reclaim = Standing(forward_loop, 4), Standing(reclaim_loop, 3)
         self._flushing = False
+
+    def _secret(self) -> int:
+        """The next hash secret. One is drawn in any case, so that a given one changes nothing else."""
+        drawn = int(self.world.rng.integers(1 << 32))
+        return drawn if self.params.secret < 0 else self.params.secret
 
     def _ticks(self, seconds: float) -> int:
         return round(seconds * self.world.hz)
@@ -224,7 +229,7 @@ class RtHash(FlowCache):
         return not self._flushing
 
     def _begin_flush(self, ctx: Context) -> None:
-        begin_flush(self._table, ctx.log, int(self.world.rng.integers(1 << 32)))
+        begin_flush(self._table, ctx.log, self._secret())
 
     def _run_flush(self, ctx: Context) -> bool:
         need = NEED_POOL

@@ -52,9 +52,15 @@ def iif_tos(word: int) -> int:
 
 
 @kernel
+def bucket_of(src: int, dst: int, iif: int, secret: int, mask: int) -> int:
+    """Bucket of a flow in a table of mask + 1 buckets under this secret."""
+    return jhash_2words(dst, src ^ ((iif & 0xFFFF) << 5), secret) & mask
+
+
+@kernel
 def rt_hash_code(table: RtTable, src: int, dst: int, iif: int) -> int:
     """Bucket of a flow."""
-    return i64(jhash_2words(dst, src ^ ((iif & 0xFFFF) << 5), i64(table.var[RND])) & table.var[MASK])
+    return i64(bucket_of(src, dst, iif, table.var[RND], table.var[MASK]))
 
 
 @kernel

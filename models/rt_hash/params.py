@@ -25,6 +25,7 @@ class RtHashParams:
     min_delay_s: float = param(2.0, "how long a flush waits for further route changes", "s", _ROUTE_C)
     max_delay_s: float = param(10.0, "how long a flush can be put off by them", "s", _ROUTE_C)
     secret_interval_s: float = param(600.0, "period of the rebuild under a new hash secret", "s", _ROUTE_C)
+    secret: int = param(-1, "hash secret, 0 for a hash without one; -1: drawn, and anew by each flush", "", "route.c, rt_hash_rnd")
     check_buckets: int = param(1024, "buckets that one rt_check_expire visits before its tick is over", "buckets", "estimated")
     layout: str = param("2.6.20", "field offsets of struct rtable: 2.6.20 or 2.6.21", "", "include/net/dst.h, route.h, i386")
 
@@ -43,6 +44,8 @@ class RtHashParams:
         for name in ("gc_interval_s", "secret_interval_s"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is the period of a timer and must be above zero, got {getattr(self, name)}")
+        if not -1 <= self.secret < 1 << 32:
+            raise ValueError(f"secret must be from 0 to {(1 << 32) - 1}, or -1 for one that is drawn, got {self.secret}")
         if self.check_buckets < 1:
             raise ValueError(f"check_buckets must be at least 1, got {self.check_buckets}")
         if self.max_delay_s < self.min_delay_s:
