@@ -4,6 +4,7 @@ Everything is converted in bulk; only when something in a block is wrong are its
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from socket import AF_INET, AF_INET6, inet_pton
 from typing import Any, NamedTuple
 
@@ -72,40 +73,12 @@ class BadRow(ValueError):
         self.row = row
 
 
-class _Packed(dict[str, bytes]):
-    """Addresses as bytes, each parsed once."""
-
-    def __init__(self, family: int) -> None:
-        self.kind, self.colon, self.other = (AF_INET, False, bytes(4)) if family == 4 else (AF_INET6, True, bytes(16))
-
-    def __missing__(self, text: str) -> bytes:
-        if len(self) > 1 << 18:
-            self.clear()
-        try:
-            packed = inet_pton(self.kind, text)
-        except (OSError, ValueError):
-            packed = self._unusual(text)
-        self[text] = packed
-        return packed
-
-    def _unusual(self, text: str) -> bytes:
-        """An address with spaces around it, or of the other family."""
-        plain = text.strip()
-        try:
-            if (":" in plain) == self.colon:
-                return inet_pton(self.kind, plain)
-            inet_pton(AF_INET if self.colon else AF_INET6, plain)
-        except (OSError, ValueError):
-            raise ValueError(f"{short(text)} is not an IP address") from None
-        return self.other
-
-
 class Converter:
-    """Turns blocks of columns into flows; keeps what it has seen of addresses and seconds."""
+    """Turns blocks of columns into flows; keeps what it has seen of seconds and protocols."""
 
     def __init__(self, units: Units) -> None:
         self.units = units
-        self._addresses = _Packed(units.family)
+        self._kind, self._bytes = (AF_INET, 4) if units.family == 4 else (AF_INET6, 16)
         self._clock = Clock(units.unset)
         self._protocols: dict[str, int] = {}
 
@@ -196,8 +169,22 @@ class Converter:
 
     def _words(self, texts: Sequence[str]) -> U32:
         """Addresses as uint32[n, 1] or uint32[n, 4]; zeros for those of the other family."""
-        packed = b"".join(map(self._addresses.__getitem__, texts))
+        try:
+            packed = b"".join(map(partial(inet_pton, self._kind), texts))
+        except (OSError, ValueError):
+            packed = b"".join(map(self._packed, texts))
         return np.frombuffer(packed, ">u4").astype(np.uint32).reshape(len(texts), -1)
+
+    def _packed(self, text: str) -> bytes:
+        """An address as bytes, also one with spaces around it, or of the other family."""
+        plain = text.strip()
+        try:
+            if (":" in plain) == (self._kind == AF_INET6):
+                return inet_pton(self._kind, plain)
+            inet_pton(AF_INET if self._kind == AF_INET6 else AF_INET6, plain)
+        except (OSError, ValueError):
+            raise ValueError(f"{short(text)} is not an IP address") from None
+        return bytes(self._bytes)
 
     def _protocol(self, text: str) -> int:
         """Number of a protocol, UNKNOWN for a name that is none of ours."""

@@ -167,10 +167,15 @@ def _blocks(where: str) -> Iterator[Lines]:
                     raise FlowRecordError(
                         f"{where}, line {number + data.count(10, 0, error.start)}, is not text; flow records are lines of text"
                     ) from None
-                kept = [(number + i, line) for i, line in enumerate(lines) if line]
+                if not lines[-1]:
+                    lines.pop()
+                numbers: Sequence[int] = range(number, number + len(lines))
                 number += data.count(10)
-                if kept:
-                    yield [place for place, _ in kept], [line for _, line in kept]
+                if "" in lines:
+                    numbers = [place for place, line in zip(numbers, lines, strict=True) if line]
+                    lines = [line for line in lines if line]
+                if lines:
+                    yield numbers, lines
                 if not chunk:
                     return
     except FlowRecordError:

@@ -197,6 +197,10 @@ def test_all_bits_behind_a_prefix_of_ipv6_are_drawn():
     for word, bits in ((5, 31), (6, 32), (7, 32)):
         for bit in range(bits):
             assert abs(int((keys[:, word] >> bit & 1).sum()) - 2500) < 250
+    halves = keys[:, 4:8] & 0xFFFF
+    for one in range(1, 4):
+        for other in range(1, one):
+            assert (halves[:, one] == halves[:, other]).sum() < 5
 
 
 def test_spoofed_sources_lie_in_their_prefixes():

@@ -34,7 +34,6 @@ class Bursts(Source):
         self._rng = rng
         self._on_s, self._off_s = on_s, off_s
         self._on, self._off = max(1, round(on_s * 1e9)), round(off_s * 1e9)
-        self._over = 0  # ns of the source's time, the end of the last burst that is over
         # Drawn bursts that are not over, in the source's time.
         self._ends = np.zeros(0, np.int64)  # ns, when the on-time of each ends
         self._silence = np.zeros(1, np.int64)  # ns of silence before each, and before the one that is drawn next
@@ -59,21 +58,19 @@ class Bursts(Source):
 
     def _drawn(self, rng: np.random.Generator, times: I64) -> I64:
         """The same for periods that are drawn, a fixed number at a time, so that batches make no difference."""
-        drawn_to = int(self._ends[-1]) if self._ends.size else self._over
+        drawn_to = int(self._ends[-1]) if self._ends.size else 0
         if int(times[-1]) - drawn_to > MOST_PERIODS * self._on:
             raise ValueError("the bursts are far shorter than the gaps of the source; give longer ones")
         while not self._ends.size or self._ends[-1] <= times[-1]:
             on = np.maximum(1, np.rint(rng.exponential(self._on, PERIODS))).astype(np.int64)
             off = np.rint(rng.exponential(self._off, PERIODS)).astype(np.int64)
-            begun = self._ends[-1] if self._ends.size else self._over
+            begun = self._ends[-1] if self._ends.size else 0
             self._ends = np.concatenate((self._ends, begun + np.cumsum(on)))
             self._silence = np.concatenate((self._silence, self._silence[-1] + np.cumsum(off)))
         burst = np.searchsorted(self._ends, times, side="right")
         silence: I64 = self._silence[burst]
-        gone = int(burst[-1])
-        if gone:
-            self._over = int(self._ends[gone - 1])
-            self._ends, self._silence = self._ends[gone:], self._silence[gone:]
+        gone = int(burst[-1])  # fewer than there are, for the last one ends after the last packet
+        self._ends, self._silence = self._ends[gone:], self._silence[gone:]
         return silence
 
     def skipped(self) -> dict[str, int]:
