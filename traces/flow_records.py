@@ -54,7 +54,7 @@ def read_flow_records(
     duration_unit: str | None = None,
     delimiter: str = ",",
 ) -> FlowRecords:
-    """The flows of a file, packed or not, as arrivals on `interface`.
+    """The flows of a file, packed or not, as arrivals on `interface`; "-" is the standard input.
 
     `columns` names the column of each field (traces.flow_fields.FIELDS) for a table that is not nfdump's or Zeek's; it, the units
     ("s", "ms", "us", "ns") and the delimiter hold for such tables only. Start and end may be date and time too. FlowRecordError.
@@ -153,7 +153,7 @@ def _blocks(where: str) -> Iterator[Lines]:
     """Lines that are not empty, with their numbers, a megabyte at a time. FlowRecordError for what is no text."""
     number, rest = 1, b""
     try:
-        with open_content(where) as stream:
+        with open_content("/dev/stdin" if where == "-" else where) as stream:
             while True:
                 chunk = read_some(stream, where, CHUNK)
                 data = rest + chunk

@@ -3,8 +3,11 @@
 import gzip
 import json
 import random
+import subprocess
+import sys
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -221,6 +224,12 @@ def test_bad_files_and_settings(tmp_path):
     (tmp_path / "b").write_bytes(b"ts,te\n\xff\xfe\n")
     with pytest.raises(FlowRecordError, match="line 2, is not text"):
         read_flow_records(tmp_path / "b")
+    (tmp_path / "c").write_bytes(gzip.compress(b"ts,te\n" * 1000)[:-9])
+    with pytest.raises(FlowRecordError, match="is damaged: it cannot be unpacked"):
+        read_flow_records(tmp_path / "c", columns=TABLE | dict.fromkeys(TABLE, "ts"))
+    (tmp_path / "l").write_bytes(b"a" * (1 << 21))
+    with pytest.raises(FlowRecordError, match="line 1, is longer than 65536 bytes"):
+        read_flow_records(tmp_path / "l")
     path = write(tmp_path / "x", NEW)
     for settings, sentence in (
         ({"family": 5}, "family 4 or 6"),
@@ -231,6 +240,14 @@ def test_bad_files_and_settings(tmp_path):
         with pytest.raises(ValueError, match=sentence):
             read_flow_records(path, **settings)
     assert read_flow_records(path).start.size == 0
+
+
+def test_standard_input():
+    code = "from traces.flow_records import read_flow_records as r; f = r('-'); print(f.form, f.records, f.start.tolist())"
+    text = gzip.compress((NEW + "\n2024-06-28 23:17:41,1,TCP,10.0.0.1,5,10.0.0.1,6,1,60,1\n").encode())
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, cwd=root, check=True)
+    assert done.stdout.decode().split() == ["nfdump", "1", f"[{T0}]"]
 
 
 def test_the_line_of_an_error_far_inside(tmp_path):
