@@ -7,6 +7,7 @@ import bz2
 import gzip
 import lzma
 import os
+import stat
 import zlib
 from collections.abc import Iterator
 from typing import IO, cast
@@ -19,6 +20,8 @@ def open_content(path: str | os.PathLike[str]) -> IO[bytes]:
     """Open a file; gzip, xz and bzip2 are known by their first bytes. ValueError says why it cannot be opened."""
     where = os.fspath(path)
     try:
+        if stat.S_ISFIFO(os.stat(where).st_mode):
+            raise ValueError(f"{where} is a pipe, and a routing table is read several times; save it to a file first")
         raw = open(where, "rb")  # noqa: SIM115 - the caller closes it
         magic = raw.peek(6)[:6]
     except FileNotFoundError:
