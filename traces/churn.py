@@ -15,7 +15,7 @@ import numpy as np
 
 from models.kernel import I64
 from traces.addresses import BITS, format_address, format_either, from_words, parse_either, to_words
-from traces.content import open_content, read_some
+from traces.content import open_content, read_some, refuse_pipe
 from traces.mrt import (
     BGP4MP,
     BGP4MP_ET,
@@ -94,6 +94,7 @@ def make_churn(changes: list[tuple[int, int, int, str | None]], family: int = 4)
 
 def holds_updates(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as an MRT dump of updates rather than of a table. ValueError where it cannot be opened."""
+    refuse_pipe(path)
     with open_content(path) as stream:
         start = read_some(stream, os.fspath(path), 12)
     return looks_like_mrt(start) and int.from_bytes(start[4:6], "big") in (BGP4MP, BGP4MP_ET)
@@ -108,6 +109,7 @@ def read_updates(path: str | os.PathLike[str], *, family: int = 4, peer: str | N
     where = os.fspath(path)
     if family not in BITS:
         raise ValueError(f"routes are of family 4 or 6, got {family}")
+    refuse_pipe(path)
     with open_content(path) as stream:
         if not looks_like_mrt(read_some(stream, where, 12)):
             raise ValueError(f"{where} is no MRT dump; changes of routes are read from a collector's BGP4MP updates")

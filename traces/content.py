@@ -20,8 +20,6 @@ def open_content(path: str | os.PathLike[str]) -> IO[bytes]:
     """Open a file; gzip, xz and bzip2 are known by their first bytes. ValueError says why it cannot be opened."""
     where = os.fspath(path)
     try:
-        if stat.S_ISFIFO(os.stat(where).st_mode):
-            raise ValueError(f"{where} is a pipe, and a routing table is read several times; save it to a file first")
         raw = open(where, "rb")  # noqa: SIM115 - the caller closes it
         magic = raw.peek(6)[:6]
     except FileNotFoundError:
@@ -39,6 +37,17 @@ def open_content(path: str | os.PathLike[str]) -> IO[bytes]:
     if magic.startswith(b"BZh"):
         return bz2.open(raw)
     return raw
+
+
+def refuse_pipe(path: str | os.PathLike[str]) -> None:
+    """ValueError for a pipe, where a file must be read several times. Before it is opened: without a writer that would wait."""
+    where = os.fspath(path)
+    try:
+        pipe = stat.S_ISFIFO(os.stat(where).st_mode)
+    except OSError:
+        return  # opening it says what is wrong
+    if pipe:
+        raise ValueError(f"{where} is a pipe, and routes are read several times; save them to a file first")
 
 
 def read_some(stream: IO[bytes], where: str, size: int) -> bytes:

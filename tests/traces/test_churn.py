@@ -1,11 +1,12 @@
 """Changes of routes from BGP updates, against messages written by hand."""
 
 import bz2
+import os
 
 import pytest
 from oracles import mrt_bytes as mrt
 
-from traces.churn import WITHDRAWN, make_churn, read_updates
+from traces.churn import WITHDRAWN, holds_updates, make_churn, read_updates
 
 A, B, C = "192.0.2.1", "192.0.2.2", "2001:db8::c"
 T = 1_171_158_060
@@ -124,6 +125,13 @@ def test_messages_that_mrtparse_cannot_decode(tmp_path):
     assert churn.plen.size == 2
     assert churn.left_out == {"updates that mrtparse cannot decode": 2, "announcements without a next hop": 1}
     assert churn.remarks[1].startswith(f"the first that mrtparse cannot decode: record 2 at byte {len(FILE[1])} (")
+
+
+def test_a_pipe_is_refused_before_it_is_opened(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for reader in (read_updates, holds_updates):
+        with pytest.raises(ValueError, match="pipe is a pipe, and routes are read several times"):
+            reader(tmp_path / "pipe")
 
 
 def test_churn_of_a_list():

@@ -107,7 +107,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="is a directory; give the routing table itself"):
         read_routes(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="pipe is a pipe, and a routing table is read several times; save it to a file first"):
+    with pytest.raises(ValueError, match="pipe is a pipe, and routes are read several times; save them to a file first"):
         read_routes(tmp_path / "pipe")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match="is not text; a routing table has one"):

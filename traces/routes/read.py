@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 
-from traces.content import CHUNK, open_content, read_some, text_lines
+from traces.content import CHUNK, open_content, read_some, refuse_pipe, text_lines
 from traces.mrt import looks_like_mrt
 from traces.routes import listings, text, vty
 from traces.routes.mrt_table import read_mrt_table
@@ -26,6 +26,7 @@ def read_routes(path: str | os.PathLike[str], *, family: int = 4, peer: str | No
     ValueError says in one sentence what is wrong: file, line or record with its offset, cure.
     """
     out = Collector(path, family)
+    refuse_pipe(path)
     with open_content(path) as stream:
         start = b""
         while len(start) < CHUNK:
