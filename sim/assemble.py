@@ -6,6 +6,7 @@ on their order or on the number of workers. Rows with the same traffic see the s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,18 +22,20 @@ from models.simulated_memory import SimulatedMemory
 from sim.account import SUM, Ledger, account_loop, make_ledger
 from sim.box import Box
 from sim.costs import CostSheet, load_costs, make_tariff
-from sim.load import Sections, sections
+from sim.load import FILES, Sections, sections
 from sim.machine import Machine, load_machine
+from sim.made_traffic import made_sources
 from sim.memory import latency_vector
 from sim.pricer import Pricer
 from sim.published import load_published
-from sim.routing import make_routing
-from sim.scenario import Measure, Row, Scenario, Traffic
+from sim.routing import make_routing, make_table
+from sim.scenario import Fib, Measure, Row, Scenario, Traffic
 from sim.streams import stream
 from sim.structures import find_structure
 from traces.capture import open_captures
-from traces.pktgen import Pktgen
+from traces.expand import open_flow_records
 from traces.retime import RetimedSource
+from traces.routes import RouteTable
 from traces.source import Source
 
 QUICK = 10
@@ -69,11 +72,23 @@ def quick_parameters(values: dict[str, Any]) -> dict[str, Any]:
     return scaled
 
 
+def _tenth(values: dict[str, Any]) -> dict[str, Any]:
+    """Keys of traffic at a tenth of the size: flows, and the buckets that collisions aim at, as many as rt_hash has then."""
+    scaled = dict(values)
+    if "flows" in scaled:
+        scaled["flows"] = max(1, int(scaled["flows"]) // QUICK)
+    if "buckets" in scaled:
+        scaled["buckets"] = quick_parameters({"rhash_entries": scaled["buckets"]})["rhash_entries"]
+    return scaled
+
+
 def quick_sections(found: Sections) -> Sections:
     """Traffic and durations at a tenth of the size."""
-    measure = found.measure
+    measure, traffic = found.measure, found.traffic
+    parts = [_tenth(part) | {"options": _tenth(part.get("options", {}))} for part in traffic.parts]
+    options = _tenth(traffic.options)
     return Sections(
-        msgspec.structs.replace(found.traffic, flows=max(1, found.traffic.flows // QUICK)),
+        msgspec.structs.replace(traffic, flows=max(1, traffic.flows // QUICK), parts=parts, options=options),
         found.box,
         msgspec.structs.replace(
             measure,
@@ -86,30 +101,24 @@ def quick_sections(found: Sections) -> Sections:
     )
 
 
-def make_sources(traffic: Traffic, seed: int, most: int | None = None) -> list[Source]:
-    """The packet generators of a row: senders alternate in time, each with its own source address and input interface.
+def make_sources(
+    traffic: Traffic, seed: int, most: int | None = None, table: Callable[[], RouteTable] | None = None
+) -> list[Source]:
+    """The packet sources of a row. Files are one source, merged in order of time; `most` ends it after so many packets.
 
-    Captures are one source, merged in order of time; `most` ends it after so many packets.
+    `table` gives the routing table, for traffic whose destinations are drawn from it. ValueError.
     """
-    if traffic.source == "capture":
-        return [RetimedSource(open_captures(traffic.files), None if traffic.as_captured else traffic.offered_kpps, most)]
-    rate = traffic.offered_kpps * 1000.0 / traffic.senders
-    return [
-        Pktgen(
-            flows=traffic.flows,
-            flow_length=traffic.flow_length,
-            rate_pps=rate,
-            destination=traffic.destination,
-            source=f"192.168.{sender + 1}.1",
-            interface=2 * sender + 1,
-            start=traffic.start,
-            end_mark=traffic.end_mark,
-            packet_bytes=traffic.packet_bytes,
-            rng=stream(seed, "pktgen", str(traffic.flow_length), str(traffic.flows), traffic.destination, str(sender)),
-            start_ns=round(sender * 1e9 / (rate * traffic.senders)),
-        )
-        for sender in range(traffic.senders)
-    ]
+    if traffic.source not in FILES:
+        return made_sources(traffic, seed, table or (lambda: make_table(Fib(), traffic.family, seed)))
+
+    def open_files() -> Source:
+        if traffic.source == "flow-records":
+            return open_flow_records(traffic.files, family=traffic.family, **traffic.options)
+        return open_captures(traffic.files, family=traffic.family, inner=traffic.inner)
+
+    rate = None if traffic.as_captured else traffic.offered_kpps
+    gap = traffic.longest_gap_s if traffic.as_captured else None
+    return [RetimedSource(open_files, rate, most, speed=traffic.speed, longest_gap_s=gap, repeat=traffic.repeat)]
 
 
 def adjustment_factors(sheet: CostSheet, scenario: Scenario, row: Row, flow_length: int) -> dict[str, float]:
@@ -166,7 +175,7 @@ def assemble(
         params = make_params(cls, effective)
     machine, sheet = load_machine(scenario.machine), load_costs(scenario.costs)
     if sources is None:
-        sources = make_sources(found.traffic, seed)
+        sources = make_sources(found.traffic, seed, table=lambda: make_table(scenario.fib, found.traffic.family, seed))
     cpus = len(sources)
     if cpus > int(machine.cpus):
         raise ValueError(f"{machine.name} has {int(machine.cpus)} CPUs, {cpus} senders need one each; set traffic.senders")

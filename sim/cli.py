@@ -68,19 +68,30 @@ def run(scenario: str, **options: Any) -> None:
 
 
 @cli.command()
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
+@click.argument("files", nargs=-1, required=True, metavar="CAPTURE...")
 @click.option("--structure", "structures", multiple=True, metavar="NAME[,KEY=VALUE]...|FILE.py:CLASS", help="Repeat to compare.")
-@click.option("--fib", metavar="FILE", help="Routing table, of any kind that `dstlab routes` reads.")
+@click.option(
+    "--fib", "--routes", "fib", metavar="FILE", help="Routing table: PREFIX [NEXTHOP] lines, ip route, show ip route, pyasn, MRT."
+)
+@click.option("--updates", metavar="FILE", help="Changes of routes: a BGP collector's MRT updates, from the first packet on.")
+@click.option("--peer", metavar="IP", help="Which peer of the collector's files; default: the one with the most routes or updates.")
 @click.option("--machine", metavar="NAME", help="A machine that `dstlab list` names, or a TOML file.")
 @click.option("--costs", metavar="NAME", help="A cost sheet that `dstlab list` names, or a TOML file.")
 @click.option("--rate", type=float, metavar="KPPS", help="Send the packets evenly, so many thousand a second (default: 1000).")
 @click.option("--as-captured", is_flag=True, help="Keep the times of the capture.")
+@click.option("--speed", type=float, metavar="X", help="As captured, X times as fast.")
+@click.option("--longest-gap", type=float, metavar="S", help="As captured, longer gaps are shortened to S seconds (default: 600).")
+@click.option("--repeat", type=click.IntRange(1), default=1, metavar="N", help="Everything N times, one after the other.")
+@click.option("--warm-up", type=float, default=0.0, metavar="S", help="The first S seconds are run and not counted.")
+@click.option("--inner", is_flag=True, help="The packets inside GRE, VXLAN, GTP-U, IP-in-IP and 6in4.")
+@click.option("--flow-records", is_flag=True, help="The files are flow records (nfdump CSV, Zeek conn.log, a table), not captures.")
+@click.option("--columns", metavar="FIELD=COLUMN,...", help="Which column of such a table is which field.")
 @_run_options
-def replay(captures: tuple[str, ...], **options: Any) -> None:
-    """Send the packets of captures through structures: the same table for your own traffic."""
+def replay(files: tuple[str, ...], **options: Any) -> None:
+    """Send the packets of captures or flow records through structures: the same table for your own traffic."""
     from sim.commands.run import replay_command
 
-    replay_command(captures, **options)
+    replay_command(files, **options)
 
 
 @cli.command()

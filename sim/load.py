@@ -25,8 +25,14 @@ COSTS = _HERE / "costs"
 
 T = TypeVar("T")
 
-OF_CAPTURES = ("files", "as_captured", "offered_kpps")
-"""Keys of `traffic` that mean something when the packets come from captures."""
+FILES = ("capture", "flow-records")
+"""Kinds of traffic whose packets come from a user's files."""
+
+OF_CAPTURES = ("files", "as_captured", "offered_kpps", "family", "inner", "speed", "longest_gap_s", "repeat")
+"""Keys of `traffic` that mean something when the packets come from files."""
+
+KINDS = ("pktgen", "zipf", "scan", "flood", "spoofed", "collision", "mixture")
+"""Kinds of generated traffic; sim/made_traffic.py makes them."""
 
 TABLES = ("spread", "full")
 """Kinds of generated routing tables; sim/routing.py makes them."""
@@ -112,6 +118,27 @@ def check_scenario(scenario: Scenario, place: str) -> Scenario:
     return scenario
 
 
+def _check_kind(traffic: Traffic, where: str) -> None:
+    """What belongs to one kind of traffic alone."""
+    if traffic.source not in FILES:
+        if (traffic.source, traffic.family, traffic.options, traffic.parts, traffic.bursts) != ("pktgen", 4, {}, [], {}):
+            from sim.made_traffic import check_made
+
+            check_made(traffic, where)
+        return
+    if not traffic.files:
+        raise UserError(f"{where}: traffic.source is {traffic.source}, but traffic.files names none")
+    if traffic.repeat < 1:
+        raise UserError(f"{where}: traffic.repeat must be at least 1, got {traffic.repeat}")
+    if not traffic.as_captured and (traffic.speed != 1.0 or traffic.longest_gap_s is not None):
+        raise UserError(
+            f"{where}: packets are sent evenly at {traffic.offered_kpps:g} kpps, so traffic.speed and traffic.longest_gap_s say "
+            "nothing; set traffic.as_captured = true, or leave them out"
+        )
+    if traffic.options and traffic.source == "capture":
+        raise UserError(f"{where}: traffic.options belong to flow records and generated traffic; a capture has none")
+
+
 def _check_fib(fib: Fib, place: str) -> None:
     if fib.prefixes < 1:
         raise UserError(f"{place}: fib.prefixes must be at least 1, got {fib.prefixes}")
@@ -179,16 +206,17 @@ def _check_sections(found: Sections, where: str) -> None:
     for key, seconds in not_negative.items():
         if not 0 <= seconds < float("inf"):
             raise UserError(f"{where}: {key} must be 0 seconds or more, got {seconds:g}")
+    if traffic.family == 6:
+        raise UserError(f"{where}: traffic.family = 6: IPv6 packets and tables are read, but no slow path forwards them yet; use 4")
     for key, value, options in (
         ("traffic.family", str(traffic.family), ("4", "6")),
-        ("traffic.source", traffic.source, ("pktgen", "capture")),
+        ("traffic.source", traffic.source, (*FILES, *KINDS)),
         ("traffic.start", traffic.start, ("staggered", "synchronous")),
         ("box.tx_completion_cpu", box.tx_completion_cpu, ("same", "other")),
     ):
         if value not in options:
             raise UserError(f"{where}: {key} must be {' or '.join(options)}, got {value!r}; {did_you_mean(value, options)}")
-    if traffic.source == "capture" and not traffic.files:
-        raise UserError(f"{where}: traffic.source is capture, but traffic.files names none")
+    _check_kind(traffic, where)
     try:
         ipaddress.IPv4Network(traffic.destination)
     except ValueError as error:
@@ -235,9 +263,9 @@ _SECTIONS: dict[str, Any] = {"traffic": Traffic, "box": Box, "fib": Fib, "measur
 
 def _set_section(scenario: Scenario, section: str, key: str, value: Any) -> Scenario:
     merged = _overlay(getattr(scenario, section), {key: value}, _SECTIONS[section], f"--set {section}")
-    if section == "traffic" and merged.source == "capture" and key not in OF_CAPTURES:
+    if section == "traffic" and merged.source in FILES and key not in OF_CAPTURES:
         raise UserError(
-            f"--set traffic.{key} has no effect on a capture, whose packets are what they are; of a capture you can set: "
+            f"--set traffic.{key} has no effect on files, whose packets are what they are; of these you can set: "
             f"{', '.join(f'traffic.{name}' for name in OF_CAPTURES)}"
         )
     rows = scenario.row

@@ -49,6 +49,8 @@ def head(result: RunResult) -> str:
     scenario = scenario_of(result)
     seeds = f"seeds {result.seeds[0].seed} to {result.seeds[-1].seed}" if result.seeds else f"seed {result.seed}"
     lines = [f"{scenario.title or scenario.name}", f"machine {scenario.machine}, costs {scenario.costs}, {seeds}"]
+    if scenario.look:
+        lines.append(f"look at: {scenario.look}")
     if result.quick:
         lines.append("QUICK RUN: one tenth of the size, to see that it works; do not compare its figures with the published ones")
     if not result.complete:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from sim.compare import compare
-from sim.load import COSTS, MACHINES, check_rows, sections
+from sim.load import COSTS, FILES, MACHINES, check_rows, sections
 from sim.result import Figure, RowResult, RunResult, SeedFigures, error_percent, mape
 from sim.scenario import Row, Scenario
 from sim.sweep import OnProgress, Task, run_tasks
@@ -89,7 +89,7 @@ def run_scenario(
 
 def _runner_of(scenario: Scenario, row: Row) -> str:
     """A capture is replayed once, whatever else the scenario does with generated traffic."""
-    captured = sections(scenario, row).traffic.source == "capture"
+    captured = sections(scenario, row).traffic.source in FILES
     return RUNNERS["replay" if captured else scenario.experiment]
 
 

@@ -15,9 +15,16 @@ class Traffic(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     """Generated traffic. Rates are totals over all senders."""
 
     family: int = 4  # or 6: packets and routes of IPv6
-    source: str = "pktgen"  # or "capture": the packets of `files`
-    files: list[str] = []  # captures, read as one in time order; one input interface each
-    as_captured: bool = False  # keep the times of the capture; otherwise packets are sent evenly at offered_kpps
+    source: str = "pktgen"  # generated: pktgen, zipf, scan, flood, spoofed, collision, mixture; of `files`: capture, flow-records
+    options: dict[str, Any] = {}  # of the kind of generated traffic, see sim/made_traffic.py; of flow records: columns, units
+    parts: list[dict[str, Any]] = []  # of a mixture: share, source, flows, flow_length, options
+    bursts: dict[str, Any] = {}  # generated traffic in bursts: on_s, off_s, drawn
+    files: list[str] = []  # captures or flow records, read as one in time order; one input interface each
+    inner: bool = False  # captures: the packets inside tunnels
+    as_captured: bool = False  # keep the times of the files; otherwise packets are sent evenly at offered_kpps
+    speed: float = 1.0  # as captured, so many times as fast
+    longest_gap_s: float | None = None  # as captured, longer gaps are shortened to this
+    repeat: int = 1  # the files so many times, one after the other
     flows: int = 65536  # concurrent flows of each sender
     flow_length: int = 40  # the generator's flowlen: flow_length + 1 packets are sent per flow
     offered_kpps: float = 1000.0  # thousand packets per second, all senders together
@@ -84,6 +91,7 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     schema: int = 1
     name: str
     title: str = ""
+    look: str = ""  # what a reader of the table should look at
     experiment: str = "forwarding"
     machine: str = "opteron-2218"
     costs: str = "linux-2.6.20"

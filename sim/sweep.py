@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from models.plugin import PluginError
 from sim.errors import UserError, sentence
+from sim.load import FILES
 from sim.result import RowProgress, RowResult
 from sim.scenario import Row, Scenario
 
@@ -78,7 +79,7 @@ def _compile(tasks: list[Task], on_progress: OnProgress) -> None:
     """
     shortest: dict[str, Task] = {}
     for task in sorted(tasks, key=expected_work, reverse=True):
-        if task.row.traffic.get("source", task.scenario.traffic.source) != "capture":  # read once, by its own worker
+        if task.row.traffic.get("source", task.scenario.traffic.source) not in FILES:  # read once, by its own worker
             shortest[task.row.structure] = task
 
     def tell(progress: RowProgress) -> None:

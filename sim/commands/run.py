@@ -13,7 +13,7 @@ import msgspec
 from sim.errors import UserError
 from sim.load import check_rows, check_scenario, load_scenario, with_settings
 from sim.result import RunResult, to_json
-from sim.scenario import Fib, Row, Scenario, Traffic
+from sim.scenario import Fib, Measure, Row, Scenario, Traffic
 
 EVERY_STRUCTURE = ("rt_hash", "unicache", "perfect", "none")
 """What a capture is replayed through when nobody says otherwise."""
@@ -23,68 +23,103 @@ DEFAULT_KPPS = 1000.0
 """Pace of a replay when nobody says otherwise: about twice what one CPU of the default machine forwards, so that rows differ."""
 
 
+LONGEST_GAP_S = 600.0
+"""A gap of the capture that is longer is shortened to this: by then every idle entry is gone (rt_hash's gc_timeout is 300 s)."""
+
+
 def run_command(name: str, **options: Any) -> None:
     """Run a scenario by name or from a file."""
     _run(load_scenario(name), None, **options)
 
 
 def replay_command(
-    captures: tuple[str, ...],
+    files: tuple[str, ...],
     *,
     structures: tuple[str, ...],
-    fib: str | None,
     machine: str | None,
     costs: str | None,
     rate: float | None,
     as_captured: bool,
+    flow_records: bool,
+    columns: str | None,
+    inner: bool,
+    speed: float | None,
+    longest_gap: float | None,
+    repeat: int,
+    warm_up: float,
+    fib: str | None,
+    updates: str | None,
+    peer: str | None,
     settings: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Run a scenario made up of captures and structures."""
-    from traces.capture import CaptureError, open_captures
-
+    """Run a scenario made up of captures (or flow records) and structures."""
     if rate is not None and as_captured:
         raise UserError("--rate and --as-captured exclude each other; leave one of them out")
-    scenario = with_settings(replay_scenario(captures, structures, fib, machine, costs, rate, as_captured), settings)
-    if scenario.fib.file is not None:
-        from traces.routes import read_routes
-
-        read_routes(scenario.fib.file)
-    for path in captures:
-        if Path(path).is_fifo():
-            raise CaptureError(f"{path} is a pipe, and a capture is read several times; save it to a file first")
-    getattr(open_captures(captures), "close", lambda: None)()  # refuses at once what is no capture
+    if not as_captured and (speed is not None or longest_gap is not None):
+        raise UserError("--speed and --longest-gap change the times of the files; add --as-captured")
+    if columns is not None and not flow_records:
+        raise UserError("--columns names the columns of flow records; add --flow-records")
+    traffic = Traffic(
+        source="flow-records" if flow_records else "capture",
+        options={"columns": parse_columns(columns)} if columns is not None else {},
+        files=list(files),
+        inner=inner,
+        as_captured=as_captured,
+        speed=1.0 if speed is None else speed,
+        longest_gap_s=(LONGEST_GAP_S if longest_gap is None else longest_gap) if as_captured else None,
+        repeat=repeat,
+        senders=1,
+        offered_kpps=DEFAULT_KPPS if rate is None else rate,
+    )
+    routes = Fib(file=fib, updates=updates, peer=peer)
+    scenario = with_settings(replay_scenario(traffic, routes, warm_up, structures, machine, costs), settings)
+    _check_files(scenario)
     check_rows(scenario)
     from sim.experiments.replay import survey
 
-    survey(scenario, scenario.traffic, scenario.seed)  # and what is damaged or empty before anything is run
+    survey(scenario, scenario.traffic, scenario.seed)  # what is damaged or empty is said before anything is run
     _run(msgspec.structs.replace(scenario, title=replay_title(scenario)), None, settings=(), **options)
 
 
+def parse_columns(text: str) -> dict[str, str]:
+    """FIELD=COLUMN,... as a dictionary. Raises UserError."""
+    found: dict[str, str] = {}
+    for pair in text.split(","):
+        field, equals, column = pair.partition("=")
+        if not equals or not field.strip() or not column.strip():
+            raise UserError(f"--columns {text}: write FIELD=COLUMN,..., for example source=srcaddr,destination=dstaddr,start=first")
+        found[field.strip()] = column.strip()
+    return found
+
+
+def _check_files(scenario: Scenario) -> None:
+    """Refuse at once what is no capture, no routing table and no file of updates."""
+    from traces.capture import CaptureError, open_captures
+
+    traffic, fib = scenario.traffic, scenario.fib
+    if fib.file is not None or fib.updates is not None:
+        from sim.routing import make_routing
+
+        make_routing(fib, traffic.family, scenario.seed, 1.0)
+    for path in traffic.files:
+        if path == "-" or Path(path).is_fifo():
+            raise CaptureError(f"{path} is a pipe, and a capture is read several times; save it to a file first")
+    if traffic.source == "capture":
+        getattr(open_captures(traffic.files, family=traffic.family, inner=traffic.inner), "close", lambda: None)()
+
+
 def replay_scenario(
-    captures: tuple[str, ...],
-    structures: tuple[str, ...],
-    fib: str | None,
-    machine: str | None,
-    costs: str | None,
-    rate: float | None,
-    as_captured: bool,
+    traffic: Traffic, fib: Fib, warm_up: float, structures: tuple[str, ...], machine: str | None, costs: str | None
 ) -> Scenario:
     """The scenario that `dstlab replay` runs. Raises UserError."""
     from sim.structures import parse_structure
 
     rows = []
-    for argument in structures or EVERY_STRUCTURE:
+    for argument in structures or (EVERY_STRUCTURE if traffic.family == 4 else EVERY_STRUCTURE[1:]):
         spec, parameters = parse_structure(argument)
         rows.append(Row(name=argument, structure=spec, parameters=parameters))
-    traffic = Traffic(
-        source="capture",
-        files=list(captures),
-        as_captured=as_captured,
-        senders=1,
-        offered_kpps=DEFAULT_KPPS if rate is None else rate,
-    )
-    scenario = Scenario(name="replay", traffic=traffic, fib=Fib(file=fib), row=rows)
+    scenario = Scenario(name="replay", traffic=traffic, fib=fib, measure=Measure(warm_up_s=warm_up), row=rows)
     if machine is not None:
         scenario = msgspec.structs.replace(scenario, machine=machine)
     if costs is not None:
@@ -95,16 +130,23 @@ def replay_scenario(
 def replay_title(scenario: Scenario) -> str:
     """What is replayed, how fast and with which routes, in three lines."""
     traffic, fib = scenario.traffic, scenario.fib
-    files = ", ".join(traffic.files) if len(traffic.files) <= 4 else f"{len(traffic.files)} captures"
+    files = ", ".join(traffic.files) if len(traffic.files) <= 4 else f"{len(traffic.files)} files"
     if traffic.as_captured:
-        pace = "packets at the times of the capture (--rate KPPS sends them evenly)"
+        speed = f", {traffic.speed:g} times as fast" if traffic.speed != 1.0 else ""
+        gap = f", gaps of {traffic.longest_gap_s:g} s at most" if traffic.longest_gap_s is not None else ""
+        pace = f"packets at the times of the capture{speed}{gap} (--rate KPPS sends them evenly)"
     else:
         pace = f"packets sent evenly at {traffic.offered_kpps:,g} kpps (--rate KPPS or --as-captured sets the pace)"
     if fib.file is not None:
         routes = f"routes of {fib.file}"
     else:
         routes = f"{fib.prefixes:,} generated routes inside 10.0.0.0/8 and a default route (--fib FILE gives your own)"
-    return f"replay of {files}: one CPU, once, from an empty structure\n{pace}\n{routes}"
+    if fib.updates is not None:
+        routes += f", changed as in {fib.updates} from the first packet on"
+    what = "the packets inside tunnels of " if traffic.inner else ""
+    times = f", {traffic.repeat} times" if traffic.repeat > 1 else ""
+    warm = f", the first {scenario.measure.warm_up_s:g} s not counted" if scenario.measure.warm_up_s else ""
+    return f"replay of {what}{files}{times}: one CPU, once, from an empty structure{warm}\n{pace}\n{routes}"
 
 
 def _run(

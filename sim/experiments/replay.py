@@ -45,6 +45,9 @@ class Survey:
     length_ns: int  # from the first packet's arrival to the last one's, as it will be sent
     unreachable: int  # packets whose destination no prefix of the routing table holds
     went_back: int  # packets whose time was before that of the packet before them
+    shortened: int = 0  # gaps longer than traffic.longest_gap_s
+    cut_s: float = 0.0  # what was taken from them
+    fragments: int = 0  # later fragments, which have no ports
 
 
 def run_replay(
@@ -97,10 +100,19 @@ def survey(scenario: Scenario, traffic: Traffic, seed: int, most: int | None = N
         what = ", ".join(traffic.files)
         left_out = ", ".join(f"{count:,} {reason}" for reason, count in sorted(source.skipped().items()))
         raise ValueError(
-            f"{what} {'holds' if len(traffic.files) == 1 else 'hold'} no IPv4 packet that could be replayed"
-            f"{f' (left out: {left_out})' if left_out else ''}; give a capture of IPv4 traffic"
+            f"{what} {'holds' if len(traffic.files) == 1 else 'hold'} no IPv{traffic.family} packet that could be replayed"
+            f"{f' (left out: {left_out})' if left_out else ''}; give a capture of IPv{traffic.family} traffic"
         )
-    return Survey(packets, last, without, _went_back(source.describe()))
+    said = source.describe()
+    return Survey(
+        packets,
+        last,
+        without,
+        _sum_of(said, "time_went_back"),
+        int(said.get("gaps_shortened", 0)),
+        float(said.get("gap_time_cut_s", 0.0)),
+        _sum_of(said, "later_fragments"),
+    )
 
 
 def check_warm_up(found: Survey, seconds: float) -> int:
@@ -113,10 +125,10 @@ def check_warm_up(found: Survey, seconds: float) -> int:
     return round(seconds * SECOND)
 
 
-def _went_back(description: dict[str, Any]) -> int:
-    """Sum of `time_went_back` over a source and the sources that it is made of."""
+def _sum_of(description: dict[str, Any], what: str) -> int:
+    """Sum of a count over a source and the sources that it is made of."""
     inner = [*description.get("sources", []), *([description["of"]] if "of" in description else [])]
-    return int(description.get("time_went_back", 0)) + sum(_went_back(part) for part in inner)
+    return int(description.get(what, 0)) + sum(_sum_of(part, what) for part in inner)
 
 
 def notes(scenario: Scenario, found: Survey, whole: Ledger, priced: Totals) -> list[str]:
@@ -124,6 +136,10 @@ def notes(scenario: Scenario, found: Survey, whole: Ledger, priced: Totals) -> l
     lines = [f"{found.packets:,} packets, the last {found.length_ns / SECOND:.3g} s after the first"]
     if found.went_back:
         lines.append(f"the time of {found.went_back:,} packets was before that of the one before them; it was held")
+    if found.shortened:
+        lines.append(f"{found.shortened:,} gaps were shortened to the longest allowed; {found.cut_s:,.3g} s were taken out")
+    if found.fragments:
+        lines.append(f"{found.fragments:,} packets are later fragments: keyed without ports")
     if found.unreachable:
         lines.append(f"{found.unreachable:,} packets have no route in {scenario.fib.file or 'the routing table'}: unreachable")
     if priced.dropped:

@@ -202,7 +202,7 @@ def test_a_bad_setting_is_refused(write, setting, wanted):
 def test_a_setting_that_means_nothing_for_a_capture_is_refused(write):
     replay = load_scenario(write(traffic='source = "capture"\nfiles = ["a.pcap"]'))
     assert with_settings(replay, ("traffic.offered_kpps=5",)).traffic.offered_kpps == 5
-    with pytest.raises(UserError, match=r"traffic.flows has no effect on a capture.*traffic.offered_kpps"):
+    with pytest.raises(UserError, match=r"traffic.flows has no effect on files.*traffic.offered_kpps"):
         with_settings(replay, ("traffic.flows=5",))
 
 
