@@ -114,7 +114,7 @@ def make_sources(
     def open_files() -> Source:
         if traffic.source == "flow-records":
             return open_flow_records(traffic.files, family=traffic.family, **traffic.options)
-        return open_captures(traffic.files, family=traffic.family, inner=traffic.inner)
+        return open_captures(traffic.files, family=traffic.family, inner=traffic.inner, strict=traffic.strict)
 
     rate = None if traffic.as_captured else traffic.offered_kpps
     gap = traffic.longest_gap_s if traffic.as_captured else None

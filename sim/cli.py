@@ -84,6 +84,7 @@ def run(scenario: str, **options: Any) -> None:
 @click.option("--repeat", type=click.IntRange(1), default=1, metavar="N", help="Everything N times, one after the other.")
 @click.option("--warm-up", type=float, default=0.0, metavar="S", help="The first S seconds are run and not counted.")
 @click.option("--inner", is_flag=True, help="The packets inside GRE, VXLAN, GTP-U, IP-in-IP and 6in4.")
+@click.option("--strict", is_flag=True, help="Refuse a damaged capture; otherwise it is read up to the damage.")
 @click.option("--flow-records", is_flag=True, help="The files are flow records (nfdump CSV, Zeek conn.log, a table), not captures.")
 @click.option("--columns", metavar="FIELD=COLUMN,...", help="Which column of such a table is which field.")
 @_run_options

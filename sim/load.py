@@ -28,7 +28,7 @@ T = TypeVar("T")
 FILES = ("capture", "flow-records")
 """Kinds of traffic whose packets come from a user's files."""
 
-OF_CAPTURES = ("files", "as_captured", "offered_kpps", "family", "inner", "speed", "longest_gap_s", "repeat")
+OF_CAPTURES = ("files", "as_captured", "offered_kpps", "family", "inner", "strict", "speed", "longest_gap_s", "repeat")
 """Keys of `traffic` that mean something when the packets come from files."""
 
 KINDS = ("pktgen", "zipf", "scan", "flood", "spoofed", "collision", "mixture")

@@ -21,6 +21,7 @@ class Traffic(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     bursts: dict[str, Any] = {}  # generated traffic in bursts: on_s, off_s, drawn
     files: list[str] = []  # captures or flow records, read as one in time order; one input interface each
     inner: bool = False  # captures: the packets inside tunnels
+    strict: bool = False  # captures: refuse damaged ones; otherwise they are read up to the damage
     as_captured: bool = False  # keep the times of the files; otherwise packets are sent evenly at offered_kpps
     speed: float = 1.0  # as captured, so many times as fast
     longest_gap_s: float | None = None  # as captured, longer gaps are shortened to this

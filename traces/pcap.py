@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from models.flow import PacketBatch
 from models.kernel import I64, U8, i64, kernel
+from traces.capture_file import AT, HAVE, LAST, NEED_DATA, PACKETS, RECORDS, SCANNED, TOO_LONG, WENT_BACK
 from traces.decode import decode_packet
 from traces.reasons import DECODED, FLAGS_SHIFT, LATER_FRAGMENT, REASON_MASK
 
@@ -21,13 +22,6 @@ MAX_CAPTURED = 262144
 
 MAGIC = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}
 """Magic number to nanoseconds in a unit of the fraction."""
-
-# Fields of the scanner's var
-AT, HAVE, LAST, RECORDS, WENT_BACK, PACKETS = 0, 1, 2, 3, 4, 5
-VAR_SIZE = 6
-
-SCANNED, NEED_DATA, TOO_LONG = 0, 1, 2
-"""Why a scan ended: the batch is full; the next record is not whole in the block; a captured length beyond bounds."""
 
 
 class FileHeader(NamedTuple):

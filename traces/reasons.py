@@ -1,7 +1,7 @@
 """What can become of a captured record: it has a flow key, or a reason why not. Sources count records by these."""
 
 DECODED, ARP, IPV6, NO_ETHERTYPE, OTHER_ETHERTYPE, CUT_LINK, CUT_HEADER, BAD_HEADER, CUT_PORTS = range(9)
-IPV4, CUT_HEADER6, BAD_HEADER6, TOO_MANY_HEADERS, LATER_FRAGMENT, EMPTY = range(9, 15)
+IPV4, CUT_HEADER6, BAD_HEADER6, TOO_MANY_HEADERS, LATER_FRAGMENT, EMPTY, UNKNOWN_LINK = range(9, 16)
 
 REASONS = (
     "decoded",
@@ -19,6 +19,7 @@ REASONS = (
     "too many headers",
     "later fragment, without ports",
     "empty record",
+    "of a link type that is not read",
 )
 """Names of the reasons, as results show them."""
 

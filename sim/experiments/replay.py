@@ -48,6 +48,7 @@ class Survey:
     shortened: int = 0  # gaps longer than traffic.longest_gap_s
     cut_s: float = 0.0  # what was taken from them
     fragments: int = 0  # later fragments, which have no ports
+    damage: tuple[str, ...] = ()  # where captures are damaged; what is before it was read
 
 
 def run_replay(
@@ -112,6 +113,7 @@ def survey(scenario: Scenario, traffic: Traffic, seed: int, most: int | None = N
         int(said.get("gaps_shortened", 0)),
         float(said.get("gap_time_cut_s", 0.0)),
         _sum_of(said, "later_fragments"),
+        tuple(_damage_of(said)),
     )
 
 
@@ -131,9 +133,16 @@ def _sum_of(description: dict[str, Any], what: str) -> int:
     return int(description.get(what, 0)) + sum(_sum_of(part, what) for part in inner)
 
 
+def _damage_of(description: dict[str, Any]) -> list[str]:
+    """The damage of a source and of the sources that it is made of."""
+    inner = [*description.get("sources", []), *([description["of"]] if "of" in description else [])]
+    return [*description.get("damage", []), *(line for part in inner for line in _damage_of(part))]
+
+
 def notes(scenario: Scenario, found: Survey, whole: Ledger, priced: Totals) -> list[str]:
     """What a reader of the row must know."""
     lines = [f"{found.packets:,} packets, the last {found.length_ns / SECOND:.3g} s after the first"]
+    lines += [f"read up to damage: {where}" for where in found.damage]
     if found.went_back:
         lines.append(f"the time of {found.went_back:,} packets was before that of the one before them; it was held")
     if found.shortened:

@@ -86,6 +86,44 @@ def pcap(
     return b"".join(out)
 
 
+def block(order: str, kind: int, body: bytes) -> bytes:
+    """A block of a pcapng file."""
+    body += bytes(-len(body) % 4)
+    size = struct.pack(order + "I", 12 + len(body))
+    return struct.pack(order + "I", kind) + size + body + size
+
+
+def option(order: str, code: int, value: bytes) -> bytes:
+    return struct.pack(order + "HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+
+def section(order: str = "<", options: bytes = b"") -> bytes:
+    return block(order, 0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1) + options)
+
+
+def interface(order: str = "<", link: int = 1, snaplen: int = 0, resolution: int | None = None, offset: int | None = None) -> bytes:
+    options = b""
+    if resolution is not None:
+        options += option(order, 9, bytes([resolution]))
+    if offset is not None:
+        options += option(order, 14, struct.pack(order + "q", offset))
+    return block(order, 1, struct.pack(order + "HHI", link, 0, snaplen) + options + (bytes(4) if options else b""))
+
+
+def enhanced(units: int, frame: bytes, order: str = "<", which: int = 0, length: int | None = None) -> bytes:
+    head = struct.pack(order + "5I", which, units >> 32, units & 0xFFFFFFFF, len(frame), len(frame) if length is None else length)
+    return block(order, 6, head + frame + bytes(-len(frame) % 4))
+
+
+def simple(frame: bytes, order: str = "<", length: int | None = None) -> bytes:
+    return block(order, 3, struct.pack(order + "I", len(frame) if length is None else length) + frame)
+
+
+def old_packet(units: int, frame: bytes, order: str = "<", which: int = 0) -> bytes:
+    head = struct.pack(order + "HHIIII", which, 0xABCD, units >> 32, units & 0xFFFFFFFF, len(frame), len(frame))
+    return block(order, 2, head + frame)
+
+
 def keys_by_dpkt(capture: bytes, interface: int = 1) -> list[tuple[int, tuple[int, int, int, int], int]]:
     """(time ns, flow key, FIN | RST << 1) of every IPv4 packet, by dpkt's reader and parsers."""
     found = []

@@ -1,4 +1,6 @@
+import bz2
 import gzip
+import lzma
 import struct
 
 import numpy as np
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.frames import ethernet, ipv4, keys_by_dpkt, pcap, sctp, tcp, udp
 
-import traces.capture
+import traces.capture_file
 from models.flow import FIN, RST, make_batch
 from traces.capture import CaptureError, CaptureSource, open_captures
 
@@ -31,7 +33,7 @@ def packets(source, room=7):
 def read(tmp_path, content, room=7):
     path = tmp_path / "a.pcap"
     path.write_bytes(content)
-    source = CaptureSource(path)
+    source = CaptureSource(path, strict=True)
     return packets(source, room), source
 
 
@@ -189,7 +191,7 @@ def test_time_that_goes_back_is_held_and_counted(tmp_path):
 @pytest.mark.parametrize("block", [64, 97, 150, 4096])
 @pytest.mark.parametrize("room", [1, 5, 64])
 def test_records_split_across_blocks(tmp_path, monkeypatch, block, room):
-    monkeypatch.setattr(traces.capture, "BLOCK_BYTES", block)
+    monkeypatch.setattr(traces.capture_file, "BLOCK_BYTES", block)
     rng = np.random.default_rng(block)
     sizes = rng.integers(0, 64 - 16 - 42, 40)
     capture = pcap([(i * 1000, ethernet(ipv4(udp(i, 2, bytes(size)), A, B))) for i, size in enumerate(sizes)], snaplen=block - 16)
@@ -220,9 +222,11 @@ def test_empty_file(tmp_path):
 
 def test_foreign_file(tmp_path):
     message = refused(tmp_path, b"#!/bin/sh\n" + b"x" * 50)
-    assert (
-        message == "a.pcap is not a capture: it begins with bytes 23 21 2f 62; give a classic pcap file, as 'tcpdump -w' writes it"
+    said = (
+        "a.pcap is not a capture: it begins with bytes 23 21 2f 62; "
+        "give a pcap or pcapng file, as 'tcpdump -w' or Wireshark writes it"
     )
+    assert message == said
 
 
 @ORDERS
@@ -238,15 +242,19 @@ def test_file_that_ends_inside_a_record(tmp_path, cut):
     content = pcap([(0, frame)] * 3)[: 24 + 2 * (16 + len(frame)) + cut]
     path = tmp_path / "a.pcap"
     path.write_bytes(content)
-    source, batch = CaptureSource(path), make_batch(10)
+    source, batch = CaptureSource(path, strict=True), make_batch(10)
     assert source.fill(batch) == 2, "the packets before the damage are handed out first"
     for _ in range(2):
         with pytest.raises(CaptureError) as error:
             source.fill(batch)
-    assert str(error.value) == (
+    said = (
         f"{path}: record 3, at byte {24 + 2 * (16 + len(frame))}, is cut off, the file ends after {cut} bytes of it; "
         f"copy the file again, or keep what is before it with 'editcap -r {path} NEW.pcap 1-2'"
     )
+    assert str(error.value) == said
+    tolerant = CaptureSource(path)
+    assert [tolerant.fill(batch) for _ in range(3)] == [2, 0, 0]
+    assert tolerant.describe()["damage"] == [said]
 
 
 @ORDERS
@@ -279,18 +287,44 @@ def test_other_format_version(tmp_path):
     assert "a.pcap has pcap format 2.2, this version reads 2.4; run 'editcap -F pcap" in refused(tmp_path, pcap([], minor=2))
 
 
-@pytest.mark.parametrize(
-    ("content", "what"),
-    [
-        (b"\x0a\x0d\x0d\x0a" + bytes(40), "a pcapng file; this version reads classic pcap only: run 'editcap -F pcap"),
-        (gzip.compress(pcap([]), mtime=0), "compressed with gzip; this version reads classic pcap only: run 'gunzip -k"),
-        (b"\x28\xb5\x2f\xfd" + bytes(40), "compressed with zstd"),
-        (b"\xfd7zXZ\x00" + bytes(40), "compressed with xz"),
-        (b"BZh9" + bytes(40), "compressed with bzip2"),
-    ],
-)
-def test_other_formats_say_how_to_convert(tmp_path, content, what):
-    assert f"a.pcap is {what}" in refused(tmp_path, content)
+PACKERS = {"gzip": gzip.compress, "xz": lzma.compress, "bzip2": bz2.compress}
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_packed_captures_are_read(tmp_path, name):
+    content = pcap([(i * 1000, ethernet(ipv4(udp(i, 2), A, B))) for i in range(50)])
+    found, _ = read(tmp_path, PACKERS[name](content))
+    assert [packet[:3] for packet in found] == keys_by_dpkt(content)
+
+
+@pytest.mark.parametrize("name", PACKERS)
+@pytest.mark.parametrize("cut", [12, 3])
+def test_packing_that_is_damaged_is_damage(tmp_path, name, cut):
+    """Whatever can be unpacked is read, and that it is not all is said."""
+    rng = np.random.default_rng(1)
+    content = pcap([(i * 1000, ethernet(ipv4(udp(1, 2, rng.bytes(900)), A, B))) for i in range(300)])
+    path = tmp_path / "a.pcap"
+    path.write_bytes(PACKERS[name](content)[:-cut])
+    if (name, cut) == ("bzip2", 12):  # unpacks whole blocks of 900 kB
+        assert "a.pcap cannot be unpacked" in refused(tmp_path, path.read_bytes())
+        return
+    source = CaptureSource(path)
+    found = packets(source)
+    assert found == packets(CaptureSource(path))
+    assert 200 < len(found) <= 300
+    (damage,) = source.describe()["damage"]
+    assert f"record {len(found) + 1}, at byte " in damage
+    with pytest.raises(CaptureError, match=r"cannot be unpacked whole: the packing is damaged"):
+        packets(CaptureSource(path, strict=True))
+
+
+def test_zstd_says_how_to_unpack(tmp_path):
+    assert "a.pcap is compressed with zstd, which is not read; run 'zstd -d" in refused(tmp_path, b"\x28\xb5\x2f\xfd" + bytes(40))
+
+
+def test_packed_rubbish_is_no_capture(tmp_path):
+    for start in (b"\xfd7zXZ\x00", b"BZh9", b"\x1f\x8b\x08\x00"):
+        assert "a.pcap cannot be unpacked: its packing is damaged or cut off" in refused(tmp_path, start + bytes(40))
 
 
 def test_missing_file_and_directory(tmp_path):
@@ -312,6 +346,6 @@ def test_no_permission(tmp_path, monkeypatch, error, sentence):
         raise error
 
     # Tests may run as root, whom no permission stops.
-    monkeypatch.setattr(traces.capture, "open", refuse, raising=False)
+    monkeypatch.setattr(traces.capture_file, "open", refuse, raising=False)
     with pytest.raises(CaptureError, match=sentence):
         CaptureSource(tmp_path / "a.pcap")
