@@ -171,7 +171,7 @@ def test_replay_at_a_rate(dstlab):
     ("arguments", "wanted"),
     [
         (["run", "olson-2007"], "unknown scenario 'olson-2007'; did you mean olsson-2007?"),
-        (["run", "nothing-like-it"], "unknown scenario 'nothing-like-it'; known: fixed-rate-2007, flow-lengths, olsson-2007"),
+        (["run", "nothing-like-it"], "unknown scenario 'nothing-like-it'; known: bgp-churn, collision, fixed-rate-2007"),
         (["run", "none.toml"], "none.toml: there is no such scenario"),
         (["run", "."], "is a directory"),
         (["run"], "Missing argument"),
