@@ -86,6 +86,9 @@ def _text(ip: str) -> str:
 
 
 def main() -> int:
+    if len(sys.argv) != 2:
+        print("give the folder with the captures: python benchmarks/check_captures.py FOLDER")
+        return 0
     folder = Path(sys.argv[1])
     twins: dict[str, set[tuple[str, int, str, int, int]]] = {}
     for path in sorted(folder.iterdir()):
