@@ -3,7 +3,8 @@
     python benchmarks/check_captures.py FOLDER
 
 Arkime's test files list sessions: the byte offset of each packet's record in the file (`packetPos`, of single files negative
-file numbers left out) and the 5-tuple. Every offset must be one of ours and the other way round; each session that is not tunnelled
+file numbers left out) and the 5-tuple. Every offset must be where a record begins by a walk over the lengths of its own, not by the
+reader; each session that is not tunnelled
 must be one of our flows.
 """
 
