@@ -12,17 +12,14 @@ import numpy as np
 
 from models.flow import WORDS_IPV4, PacketBatch
 from models.kernel import I32, I64, U32, i64, kernel
+from models.route_ranges import NO_ROUTE
 
-NO_ROUTE = -1
 EMPTY, DELETED = -1, -2
 """In place of a prefix length: a slot that was never used, and one whose prefix is gone."""
 
 M = 0xFFFFFFFF
 INDEX_BITS = 16
 FIRST_SLOTS = 1 << 10
-DST_OF = {1: 1, 4: 4}
-"""First word of the destination in a flow key, by words of an address (models/flow.py)."""
-
 LIVE, TAKEN, SHORT = 0, 1, 2
 """Fields of `var`: prefixes in the table; slots that are not EMPTY; bit L: there was a prefix of length L < 16."""
 
@@ -178,7 +175,8 @@ class RouteHash:
         """Write the route of each packet's destination into batch.route. ValueError for keys of the other family."""
         if (batch.key.shape[1] == WORDS_IPV4) != (self.family == 4):
             raise ValueError(f"a table of IPv{self.family} routes cannot resolve flow keys of {batch.key.shape[1]} words")
-        _resolve(self.state, batch, int(batch.packets[0]), DST_OF[self._words])
+        first = self._words  # of a flow key: the destination stands behind the source
+        _resolve(self.state, batch, int(batch.packets[0]), first)
 
     def __len__(self) -> int:
         """Prefixes in the table."""

@@ -174,18 +174,19 @@ def assemble(
         effective = quick_parameters(effective)
         params = make_params(cls, effective)
     machine, sheet = load_machine(scenario.machine), load_costs(scenario.costs)
+    family = found.traffic.family
+    table = make_table(scenario.fib, family, seed)
     if sources is None:
-        sources = make_sources(found.traffic, seed, table=lambda: make_table(scenario.fib, found.traffic.family, seed))
+        sources = make_sources(found.traffic, seed, table=lambda: table)
     cpus = len(sources)
     if cpus > int(machine.cpus):
         raise ValueError(f"{machine.name} has {int(machine.cpus)} CPUs, {cpus} senders need one each; set traffic.senders")
-    family = found.traffic.family
     if family not in cls.families:
         only = " and ".join(f"IPv{served}" for served in cls.families)
         raise ValueError(f"row {row.name}: {cls.name} serves {only} only; leave the row out, or set traffic.family")
     world = World(SimulatedMemory(), Rcu(cpus, found.box.hz), stream(seed, row.name, "structure"), cpus, found.box.hz)
     structure = cls(params, world)
-    routing = make_routing(scenario.fib, family, seed, longest_run(found.measure) if seconds is None else seconds)
+    routing = make_routing(scenario.fib, table, seed, longest_run(found.measure) if seconds is None else seconds)
     slow_path = routing.slow_path(world)
     scale = adjustment_factors(sheet, scenario, row, found.traffic.flow_length)
     fitted = sheet.memory_latency

@@ -51,8 +51,9 @@ class Housekeeping:
         if cpu != TIMER_CPU:
             return None
         due = [timer.due for timer in self._timers]
-        if self._live is not None:
-            due += [change for change in (self._live.next_due(),) if change is not None]
+        change = self._live.next_due() if self._live is not None else None
+        if change is not None:
+            due.append(change)
         return min(due, default=None)
 
     def skip(self, cpu: int, until: int) -> None:

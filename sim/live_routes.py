@@ -16,6 +16,7 @@ from models.flow import PacketBatch
 from models.flush import MAX_DELAY_S, MIN_DELAY_S, FlushTimer
 from models.interface import Context, FlowCache
 from models.kernel import I64
+from models.route_hash import RouteHash
 from models.slow_path import SlowPath
 from sim.account import WRONG, Ledger
 from traces.churn import WITHDRAWN, Churn
@@ -28,41 +29,30 @@ class Resolver(Protocol):
         """Write the route of each packet's destination into batch.route."""
 
 
-class Truth(Resolver, Protocol):
-    """The same for a table that changes."""
-
-    def insert(self, prefix: int, plen: int, route: int) -> None:
-        """Insert a prefix or change its route."""
-
-    def remove(self, prefix: int, plen: int) -> bool:
-        """Take a prefix out; False if it is not there."""
-
-
 class LiveRoutes:
     """The changes of one run, and the flushes that they ask for."""
 
     def __init__(
         self,
         churn: Churn,
-        truth: Truth,
+        truth: RouteHash,
         slow_path: SlowPath,
         structure: FlowCache,
         *,
         nexthop: I64,
         next_route: int,
         unreachable: int,
-        start_ns: int = 0,
     ) -> None:
         """`nexthop`: int64[len(churn.nexthops)], number in the slow path of each of the churn's next hops.
 
-        `next_route`: the first number that no route has yet; `unreachable`: what the truth says where there is no default route;
-        `start_ns`: simulated time at which the churn begins. ValueError for a structure that cannot flush.
+        `next_route`: the first number that no route has yet; `unreachable`: what the truth says where there is no default route.
+        ValueError for a structure that cannot flush.
         """
         if not structure.can_flush():
             raise ValueError(f"{structure.name} has no flush(), which runs in which routes change need; see docs/extending.md")
         self.changes = self.in_vain = self.flushes = self.stale = 0
         self._churn = churn
-        self._time = churn.time_ns + start_ns
+        self._time = churn.time_ns
         self._truth = truth
         self._slow_path = slow_path
         self._structure = structure
@@ -83,9 +73,10 @@ class LiveRoutes:
 
     def next_due(self) -> int | None:
         """Time (ns) of the next change or flush; None if there is none."""
-        change = int(self._time[self._at]) if self._at < self._time.size else None
-        flush = self._timer.due
-        return min(change, flush) if change is not None and flush is not None else change if flush is None else flush
+        due = [int(time) for time in self._time[self._at : self._at + 1]]
+        if self._timer.due is not None:
+            due.append(self._timer.due)
+        return min(due, default=None)
 
     def run(self, now: int, ctx: Context, price: Price) -> None:
         """Make the changes that are due at `now` (ns), and the flush if that is."""

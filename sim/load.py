@@ -17,6 +17,7 @@ from sim.published import load_published, published_row
 from sim.result import FIGURES, ROLES
 from sim.scenario import Box, Fib, Measure, Row, Scenario, Traffic
 from sim.toml_input import decode, find_named, looks_like_path, read_toml
+from sim.traffic_kinds import KINDS, check_made
 
 _HERE = Path(__file__).parent
 SCENARIOS = _HERE / "scenarios"
@@ -30,9 +31,6 @@ FILES = ("capture", "flow-records")
 
 OF_CAPTURES = ("files", "as_captured", "offered_kpps", "family", "inner", "strict", "speed", "longest_gap_s", "repeat")
 """Keys of `traffic` that mean something when the packets come from files."""
-
-KINDS = ("pktgen", "zipf", "scan", "flood", "spoofed", "collision", "mixture")
-"""Kinds of generated traffic; sim/made_traffic.py makes them."""
 
 TABLES = ("spread", "full")
 """Kinds of generated routing tables; sim/routing.py makes them."""
@@ -121,10 +119,7 @@ def check_scenario(scenario: Scenario, place: str) -> Scenario:
 def _check_kind(traffic: Traffic, where: str) -> None:
     """What belongs to one kind of traffic alone."""
     if traffic.source not in FILES:
-        if (traffic.source, traffic.family, traffic.options, traffic.parts, traffic.bursts) != ("pktgen", 4, {}, [], {}):
-            from sim.made_traffic import check_made
-
-            check_made(traffic, where)
+        check_made(traffic, where)
         return
     if not traffic.files:
         raise UserError(f"{where}: traffic.source is {traffic.source}, but traffic.files names none")

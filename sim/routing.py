@@ -81,9 +81,8 @@ def make_churn(fib: Fib, table: RouteTable, seed: int, seconds: float) -> Churn 
     return None
 
 
-def make_routing(fib: Fib, family: int, seed: int, seconds: float) -> Routing:
+def make_routing(fib: Fib, table: RouteTable, seed: int, seconds: float) -> Routing:
     """Everything a row needs of its routes; `seconds` bounds the generated changes. ValueError for files that cannot be read."""
-    table = make_table(fib, family, seed)
     churn = make_churn(fib, table, seed, seconds)
     names = {name: i for i, name in enumerate(table.nexthops)}
     hop_of = np.array([names.setdefault(name, len(names)) for name in (churn.nexthops if churn is not None else [])], np.int64)

@@ -16,7 +16,7 @@ class Traffic(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
 
     family: int = 4  # or 6: packets and routes of IPv6
     source: str = "pktgen"  # generated: pktgen, zipf, scan, flood, spoofed, collision, mixture; of `files`: capture, flow-records
-    options: dict[str, Any] = {}  # of the kind of generated traffic, see sim/made_traffic.py; of flow records: columns, units
+    options: dict[str, Any] = {}  # of the kind of generated traffic, see sim/traffic_kinds.py; of flow records: columns, units
     parts: list[dict[str, Any]] = []  # of a mixture: share, source, flows, flow_length, options
     bursts: dict[str, Any] = {}  # generated traffic in bursts: on_s, off_s, drawn
     files: list[str] = []  # captures or flow records, read as one in time order; one input interface each

@@ -5,18 +5,17 @@ packets before it are handed out, and `describe` says where it is; `strict` rais
 Left out: zstd, which is recognised, and the error says how to unpack it.
 """
 
-import bz2
-import gzip
 import lzma
 import os
 import zlib
-from io import FileIO
-from typing import IO, Any, ClassVar, cast
+from io import BufferedReader
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
 from models.flow import WORDS_IPV4, WORDS_IPV6, PacketBatch
-from models.kernel import I64
+from models.kernel import I64, kernel
+from traces.content import open_content, refuse_pipe
 from traces.reasons import LATER_FRAGMENT, REASONS, REPLAYED
 from traces.source import Source, check_words
 
@@ -28,8 +27,23 @@ UNPACK_BYTES = 1 << 16
 AT, HAVE, LAST, RECORDS, WENT_BACK, PACKETS = 0, 1, 2, 3, 4, 5
 VAR_SIZE = 6
 
+READ_AGAIN = "a capture is read several times; save it to a file first"
+"""Why a pipe is refused."""
+
 SCANNED, NEED_DATA, TOO_LONG = 0, 1, 2
 """Why a scan ended: the batch is full; the next record is not whole in the block; a length beyond bounds. More by format."""
+
+
+@kernel
+def take_packet(batch: PacketBatch, var: I64, row: int, last: int, time: int, length: int, flags: int) -> int:
+    """Give row `row`, whose key is written, its time, length and flags; returns its time, which is held if before `last`."""
+    if time < last:
+        time = last
+        var[WENT_BACK] += 1
+    batch.time[row] = time
+    batch.length[row] = min(length, 0x7FFFFFFF)
+    batch.flags[row] = flags
+    return time
 
 
 class CaptureError(ValueError):
@@ -178,7 +192,7 @@ class CaptureFile(Source):
     def _read(self, size: int) -> bytes:
         """`size` bytes, fewer only at the end of the file; a pipe gives them in pieces. Packing that is damaged ends it too."""
         pieces: list[bytes] = []
-        packed = not isinstance(self._file, FileIO)
+        packed = not isinstance(self._file, BufferedReader)
         while size > 0:
             try:
                 piece = self._file.read(min(size, UNPACK_BYTES) if packed else size)
@@ -197,27 +211,11 @@ class CaptureFile(Source):
 def open_packed(path: str) -> IO[bytes]:
     """The file's content, unpacked; every refusal of the operating system becomes a sentence (CaptureError)."""
     try:
-        raw = open(path, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
-    except FileNotFoundError:
-        raise CaptureError(f"there is no file {path}; check the name of the capture") from None
-    except IsADirectoryError:
-        raise CaptureError(f"{path} is a directory; give the captures in it, for example {os.path.join(path, '*.pcap')}") from None
-    except PermissionError:
-        raise CaptureError(f"{path} may not be read; change its permissions (chmod +r) or copy it") from None
-    except OSError as error:
-        raise CaptureError(f"{path} cannot be read: {error.strerror}") from None
-    try:
-        magic = raw.read(6) or b""
-        raw.seek(0)
-    except OSError as error:
-        raise CaptureError(f"{path} cannot be read: {error.strerror or error}") from None
-    if magic.startswith(b"\x1f\x8b"):
-        return cast(IO[bytes], gzip.open(raw))
-    if magic.startswith(b"\xfd7zXZ"):
-        return lzma.open(raw)
-    if magic.startswith(b"BZh"):
-        return bz2.open(raw)
-    if magic.startswith(b"\x28\xb5\x2f\xfd"):
-        raw.close()
+        refuse_pipe(path, READ_AGAIN)
+        file = open_content(path, "capture", f"the captures in it, for example {os.path.join(path, '*.pcap')}")
+    except ValueError as error:
+        raise CaptureError(str(error)) from None
+    if isinstance(file, BufferedReader) and file.peek(4).startswith(b"\x28\xb5\x2f\xfd"):
+        file.close()
         raise CaptureError(f"{path} is compressed with zstd, which is not read; run 'zstd -d {path}' first")
-    return raw
+    return file

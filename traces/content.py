@@ -16,20 +16,23 @@ CHUNK = 1 << 20
 LONGEST_LINE = 1 << 16
 
 
-def open_content(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a file; gzip, xz and bzip2 are known by their first bytes. ValueError says why it cannot be opened."""
+def open_content(path: str | os.PathLike[str], what: str = "routing table", within: str = "") -> IO[bytes]:
+    """Open a file; gzip, xz and bzip2 are known by their first bytes. ValueError says why it cannot be opened.
+
+    `what` the file should be; `within`: what to give instead of a directory, if not that itself.
+    """
     where = os.fspath(path)
     try:
         raw = open(where, "rb")  # noqa: SIM115 - the caller closes it
         magic = raw.peek(6)[:6]
     except FileNotFoundError:
-        raise ValueError(f"there is no file {where}; check the name of the routing table") from None
+        raise ValueError(f"there is no file {where}; check the name of the {what}") from None
     except IsADirectoryError:
-        raise ValueError(f"{where} is a directory; give the routing table itself") from None
+        raise ValueError(f"{where} is a directory; give {within or f'the {what} itself'}") from None
     except PermissionError:
         raise ValueError(f"{where} may not be read; change its permissions (chmod +r) or copy it") from None
     except OSError as error:
-        raise ValueError(f"{where} cannot be read: {error.strerror}") from None
+        raise ValueError(f"{where} cannot be read: {error.strerror or error}") from None
     if magic.startswith(b"\x1f\x8b"):
         return cast(IO[bytes], gzip.open(raw))
     if magic.startswith(b"\xfd7zXZ"):
@@ -39,7 +42,7 @@ def open_content(path: str | os.PathLike[str]) -> IO[bytes]:
     return raw
 
 
-def refuse_pipe(path: str | os.PathLike[str]) -> None:
+def refuse_pipe(path: str | os.PathLike[str], why: str = "routes are read several times; save them to a file first") -> None:
     """ValueError for a pipe, where a file must be read several times. Before it is opened: without a writer that would wait."""
     where = os.fspath(path)
     try:
@@ -47,7 +50,7 @@ def refuse_pipe(path: str | os.PathLike[str]) -> None:
     except OSError:
         return  # opening it says what is wrong
     if pipe:
-        raise ValueError(f"{where} is a pipe, and routes are read several times; save them to a file first")
+        raise ValueError(f"{where} is a pipe, and {why}")
 
 
 def read_some(stream: IO[bytes], where: str, size: int) -> bytes:

@@ -153,7 +153,7 @@ def _blocks(where: str) -> Iterator[Lines]:
     """Lines that are not empty, with their numbers, a megabyte at a time. FlowRecordError for what is no text."""
     number, rest = 1, b""
     try:
-        with open_content("/dev/stdin" if where == "-" else where) as stream:
+        with open_content("/dev/stdin" if where == "-" else where, "file of flow records") as stream:
             while True:
                 chunk = read_some(stream, where, CHUNK)
                 data = rest + chunk
@@ -181,7 +181,7 @@ def _blocks(where: str) -> Iterator[Lines]:
     except FlowRecordError:
         raise
     except ValueError as error:
-        raise FlowRecordError(str(error).replace("routing table", "file of flow records")) from None
+        raise FlowRecordError(str(error)) from None
 
 
 def _whole(numbers: Sequence[int], lines: Sequence[str], blocks: Iterator[Lines]) -> Iterator[Lines]:

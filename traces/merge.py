@@ -11,7 +11,7 @@ import numpy as np
 
 from models.flow import PacketBatch
 from models.kernel import I32, I64, NIL, U8, U32, kernel
-from traces.source import Source, check_words
+from traces.source import Source, all_skipped, check_words
 
 BUFFER = 4096
 
@@ -112,11 +112,7 @@ class MergedSource(Source):
 
     def skipped(self) -> dict[str, int]:
         """Sums over the sources."""
-        total: dict[str, int] = {}
-        for source in self.sources:
-            for reason, packets in source.skipped().items():
-                total[reason] = total.get(reason, 0) + packets
-        return total
+        return all_skipped(self.sources)
 
     def describe(self) -> dict[str, Any]:
         """The description of each source."""

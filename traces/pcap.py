@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from models.flow import PacketBatch
 from models.kernel import I64, U8, i64, kernel
-from traces.capture_file import AT, HAVE, LAST, NEED_DATA, PACKETS, RECORDS, SCANNED, TOO_LONG, WENT_BACK
+from traces.capture_file import AT, HAVE, LAST, NEED_DATA, PACKETS, RECORDS, SCANNED, TOO_LONG, take_packet
 from traces.decode import decode_packet
 from traces.reasons import DECODED, FLAGS_SHIFT, LATER_FRAGMENT, REASON_MASK
 
@@ -94,13 +94,7 @@ def scan(
         reasons[reason] += 1
         if reason in (DECODED, LATER_FRAGMENT):
             time = read32(block, at, big_endian) * 1_000_000_000 + read32(block, at + 4, big_endian) * unit_ns
-            if time < last:
-                time = last
-                var[WENT_BACK] += 1
-            last = time
-            batch.time[row] = time
-            batch.length[row] = min(read32(block, at + 12, big_endian), 0x7FFFFFFF)
-            batch.flags[row] = found >> FLAGS_SHIFT
+            last = take_packet(batch, var, row, last, time, read32(block, at + 12, big_endian), found >> FLAGS_SHIFT)
             row += 1
         var[RECORDS] += 1
         at += RECORD_BYTES + captured

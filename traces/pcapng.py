@@ -24,8 +24,8 @@ from traces.capture_file import (
     RECORDS,
     SCANNED,
     TOO_LONG,
-    WENT_BACK,
     CaptureFile,
+    take_packet,
 )
 from traces.decode import decode_packet
 from traces.link import DECODABLE
@@ -177,13 +177,7 @@ def scan_blocks(
         reason = found & REASON_MASK
         reasons[reason] += 1
         if reason in (DECODED, LATER_FRAGMENT):
-            if time < last:
-                time = last
-                var[WENT_BACK] += 1
-            last = time
-            batch.time[row] = time
-            batch.length[row] = min(length, 0x7FFFFFFF)
-            batch.flags[row] = found >> FLAGS_SHIFT
+            last = take_packet(batch, var, row, last, time, length, found >> FLAGS_SHIFT)
             row += 1
         var[RECORDS] += 1
         at += size

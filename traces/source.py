@@ -5,6 +5,8 @@ with: batches of 64 and of 4,096 packets give the same packets. Packets that can
 key) are left out and counted by reason, never silently dropped.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from models.flow import WORDS_IPV4, PacketBatch
@@ -37,3 +39,11 @@ def check_words(source: Source, batch: PacketBatch) -> None:
     """Refuse a batch whose flow keys have another width than the source writes (ValueError)."""
     if batch.key.shape[1] != source.words:
         raise ValueError(f"{type(source).__name__} writes flow keys of {source.words} words, the batch has {batch.key.shape[1]}")
+
+
+def all_skipped(sources: Iterable[Source]) -> dict[str, int]:
+    """Packets that several sources have left out, by reason."""
+    total: Counter[str] = Counter()
+    for source in sources:
+        total.update(source.skipped())
+    return dict(total)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from models.flush import MAX_DELAY_S, MIN_DELAY_S
 from models.interface import param
 from models.rt_hash.state import LAYOUTS
 
@@ -22,8 +23,8 @@ class RtHashParams:
     gc_timeout_s: float = param(300.0, "start value and cap of expire", "s", _ROUTE_C)
     gc_interval_s: float = param(60.0, "period of rt_check_expire", "s", _ROUTE_C)
     gc_min_interval_s: float = param(0.5, "least time between collections, and the increment of expire", "s", _ROUTE_C)
-    min_delay_s: float = param(2.0, "how long a flush waits for further route changes", "s", _ROUTE_C)
-    max_delay_s: float = param(10.0, "how long a flush can be put off by them", "s", _ROUTE_C)
+    min_delay_s: float = param(MIN_DELAY_S, "how long a flush waits for further route changes", "s", _ROUTE_C)
+    max_delay_s: float = param(MAX_DELAY_S, "how long a flush can be put off by them", "s", _ROUTE_C)
     secret_interval_s: float = param(600.0, "period of the rebuild under a new hash secret", "s", _ROUTE_C)
     secret: int = param(-1, "hash secret, 0 for a hash without one; -1: drawn, and anew by each flush", "", "route.c, rt_hash_rnd")
     check_buckets: int = param(1024, "buckets that one rt_check_expire visits before its tick is over", "buckets", "estimated")

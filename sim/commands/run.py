@@ -97,16 +97,19 @@ def parse_columns(text: str) -> dict[str, str]:
 
 def _check_files(scenario: Scenario) -> None:
     """Refuse at once what is no capture, no routing table and no file of updates."""
-    from traces.capture import CaptureError, open_captures
+    from traces.capture import open_captures
+    from traces.capture_file import READ_AGAIN
+    from traces.content import refuse_pipe
 
     traffic, fib = scenario.traffic, scenario.fib
     if fib.file is not None or fib.updates is not None:
-        from sim.routing import make_routing
+        from sim.routing import make_churn, make_table
 
-        make_routing(fib, traffic.family, scenario.seed, 1.0)
+        make_churn(fib, make_table(fib, traffic.family, scenario.seed), scenario.seed, 1.0)
     for path in traffic.files:
-        if path == "-" or Path(path).is_fifo():
-            raise CaptureError(f"{path} is a pipe, and a capture is read several times; save it to a file first")
+        if path == "-":
+            raise UserError(f"{path} is a pipe, and {READ_AGAIN}")
+        refuse_pipe(path, READ_AGAIN)
     if traffic.source == "capture":
         getattr(open_captures(traffic.files, family=traffic.family, inner=traffic.inner), "close", lambda: None)()
 
@@ -118,7 +121,7 @@ def replay_scenario(
     from sim.structures import parse_structure
 
     rows = []
-    for argument in structures or (EVERY_STRUCTURE if traffic.family == 4 else EVERY_STRUCTURE[1:]):
+    for argument in structures or EVERY_STRUCTURE:
         spec, parameters = parse_structure(argument)
         rows.append(Row(name=argument, structure=spec, parameters=parameters))
     scenario = Scenario(name="replay", traffic=traffic, fib=fib, measure=Measure(warm_up_s=warm_up), row=rows)

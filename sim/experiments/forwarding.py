@@ -27,6 +27,7 @@ from sim.result import Host, Latency, Loss, Phases, RowProgress, RowResult, Span
 from sim.scenario import Row, Scenario
 from sim.streams import stream
 from sim.warmup import SECOND, fill
+from traces.source import all_skipped
 
 SLICE_NS = 20_000_000
 STEADY_KPPS = 0.02
@@ -280,10 +281,6 @@ def row_result(
     worst = int(box.ledger.total[WORST])
     # A percentile is known to the width of a bucket; the greatest latency is known exactly.
     p50, p99 = (None if found is None else min(found, worst) for found in (percentile(latency, 0.5), percentile(latency, 0.99)))
-    skipped: dict[str, int] = {}
-    for source in box.sources:
-        for reason, n in source.skipped().items():
-            skipped[reason] = skipped.get(reason, 0) + n
     processed = box.totals().processed
     return RowResult(
         row=row.name,
@@ -310,7 +307,7 @@ def row_result(
         longest_stall_us=box.longest_stall / 1000,
         metrics=box.structure.metrics(),
         checksum=checksum,
-        skipped=skipped,
+        skipped=all_skipped(box.sources),
         notes=assembly.notes,
         series=window.series,
         host=Host(wall_s=wall_s, packets=processed, packets_per_s=processed / wall_s if wall_s > 0 else 0.0),

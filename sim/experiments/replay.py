@@ -11,7 +11,7 @@ such a packet is answered with an ICMP message and not transmitted; here it is p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,16 +104,16 @@ def survey(scenario: Scenario, traffic: Traffic, seed: int, most: int | None = N
             f"{what} {'holds' if len(traffic.files) == 1 else 'hold'} no IPv{traffic.family} packet that could be replayed"
             f"{f' (left out: {left_out})' if left_out else ''}; give a capture of IPv{traffic.family} traffic"
         )
-    said = source.describe()
+    said = list(_described(source.describe()))
     return Survey(
         packets,
         last,
         without,
-        _sum_of(said, "time_went_back"),
-        int(said.get("gaps_shortened", 0)),
-        float(said.get("gap_time_cut_s", 0.0)),
-        _sum_of(said, "later_fragments"),
-        tuple(_damage_of(said)),
+        went_back=sum(part.get("time_went_back", 0) for part in said),
+        shortened=sum(part.get("gaps_shortened", 0) for part in said),
+        cut_s=sum(part.get("gap_time_cut_s", 0.0) for part in said),
+        fragments=sum(part.get("later_fragments", 0) for part in said),
+        damage=tuple(where for part in said for where in part.get("damage", [])),
     )
 
 
@@ -127,16 +127,11 @@ def check_warm_up(found: Survey, seconds: float) -> int:
     return round(seconds * SECOND)
 
 
-def _sum_of(description: dict[str, Any], what: str) -> int:
-    """Sum of a count over a source and the sources that it is made of."""
-    inner = [*description.get("sources", []), *([description["of"]] if "of" in description else [])]
-    return int(description.get(what, 0)) + sum(_sum_of(part, what) for part in inner)
-
-
-def _damage_of(description: dict[str, Any]) -> list[str]:
-    """The damage of a source and of the sources that it is made of."""
-    inner = [*description.get("sources", []), *([description["of"]] if "of" in description else [])]
-    return [*description.get("damage", []), *(line for part in inner for line in _damage_of(part))]
+def _described(description: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The description of a source and of all that it is made of."""
+    yield description
+    for part in [*description.get("sources", []), *([description["of"]] if "of" in description else [])]:
+        yield from _described(part)
 
 
 def notes(scenario: Scenario, found: Survey, whole: Ledger, priced: Totals) -> list[str]:

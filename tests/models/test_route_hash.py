@@ -7,8 +7,8 @@ import pytest
 
 from models.flow import make_batch
 from models.kernel import compiled
-from models.route_hash import EMPTY, NO_ROUTE, RouteHash
-from models.route_ranges import RouteRanges
+from models.route_hash import EMPTY, RouteHash
+from models.route_ranges import NO_ROUTE, RouteRanges
 
 STEPS = 4000 if compiled() else 400
 

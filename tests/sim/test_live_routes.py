@@ -8,7 +8,8 @@ from models.conformance_play import make_world
 from models.interface import STRUCTURES, Context, FlowCache, make_params, structure_class
 from models.kernel import compiled
 from models.lru import Lru
-from models.route_hash import NO_ROUTE, RouteHash
+from models.route_hash import RouteHash
+from models.route_ranges import NO_ROUTE
 from models.slow_path import SlowPath
 from sim.account import WRONG, make_ledger
 from sim.assemble import assemble

@@ -9,11 +9,11 @@ from sim.assemble import assemble, make_sources, quick_sections
 from sim.cli import execute
 from sim.errors import UserError
 from sim.experiments.replay import run_replay
-from sim.load import KINDS, SCENARIOS, check_scenario, load_scenario, sections
-from sim.made_traffic import OPTIONS, check_made
+from sim.load import SCENARIOS, check_scenario, load_scenario, sections
 from sim.routing import make_table
 from sim.scenario import Fib, Row, Scenario, Traffic
 from sim.toml_input import names_in
+from sim.traffic_kinds import KINDS, OPTIONS, check_made
 
 PACKETS = 3000 if compiled() else 300
 CSV = "start,duration,source,destination,protocol,packets,bytes,sport,dport\n0,1,10.0.0.1,10.0.0.2,17,5,500,1,2\n"

@@ -346,6 +346,6 @@ def test_no_permission(tmp_path, monkeypatch, error, sentence):
         raise error
 
     # Tests may run as root, whom no permission stops.
-    monkeypatch.setattr(traces.capture_file, "open", refuse, raising=False)
+    monkeypatch.setattr("traces.content.open", refuse, raising=False)
     with pytest.raises(CaptureError, match=sentence):
         CaptureSource(tmp_path / "a.pcap")

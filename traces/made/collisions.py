@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from models.flow import PROTO_UDP, PacketBatch
+from models.flow import PROTO_UDP
 from models.kernel import I64, U32, kernel
 from models.rt_hash.lookup import bucket_of
-from traces.made.alias import make_alias
-from traces.made.stream import fill_from, make_header, make_stream, parse_prefix_of
-from traces.made.zipf import from_universe
-from traces.source import Source
+from traces.made.stream import make_header, make_stream, parse_prefix_of
+from traces.made.universe import Universe
 
 MOST_FLOWS = 1 << 16
 MARGIN = 1.2
@@ -43,7 +41,7 @@ def search(wanted: I64, first: int, last: int, found: I64, keys: U32) -> int:
     return last
 
 
-class Collisions(Source):
+class Collisions(Universe):
     """An endless stream of `flows` flows, each packet of one drawn evenly, that collide in `bucket` of a table of so many buckets.
 
     Sources and destinations are taken from the prefixes `sources` and `destinations` in order, the first that collide under
@@ -78,10 +76,9 @@ class Collisions(Source):
         if not 0 <= secret < 1 << 32:
             raise ValueError(f"the secret must be from 0 to {(1 << 32) - 1}, got {secret}")
         header = make_header(4, "0.0.0.0", "0.0.0.0", sport, dport, protocol, interface)
-        self._rng = rng
-        self._stream = make_stream(rate_pps=rate_pps, header=header, draws=1, packet_bytes=packet_bytes, start_ns=start_ns)
-        self._keys = np.zeros((flows, self.words), np.uint32)
-        self._keys[:] = header
+        stream = make_stream(rate_pps=rate_pps, header=header, draws=1, packet_bytes=packet_bytes, start_ns=start_ns)
+        keys = np.zeros((flows, header.size), np.uint32)
+        keys[:] = header
         src, src_plen = parse_prefix_of(sources, 4)
         dst, dst_plen = parse_prefix_of(destinations, 4)
         pairs = 1 << (64 - src_plen - dst_plen)
@@ -93,11 +90,10 @@ class Collisions(Source):
         masks = (1 << (32 - src_plen)) - 1, (1 << (32 - dst_plen)) - 1
         wanted = np.array([src, masks[0], 32 - src_plen, dst, masks[1], interface, secret, buckets - 1, bucket], np.int64)
         found = np.zeros(1, np.int64)
-        self.tried = int(search(wanted, 0, min(pairs, MOST_TRIES * flows * buckets), found, self._keys))
+        self.tried = int(search(wanted, 0, min(pairs, MOST_TRIES * flows * buckets), found, keys))
         if found[0] < flows:
             raise ValueError(f"{sources} and {destinations} hold {found[0]:,} flows for bucket {bucket}; give shorter prefixes")
-        self._alias = make_alias(np.ones(flows))
-        self._described: dict[str, Any] = {
+        described: dict[str, Any] = {
             "source": "collisions",
             "flows": flows,
             "buckets": buckets,
@@ -110,17 +106,4 @@ class Collisions(Source):
             "interface": interface,
             "packet_bytes": packet_bytes,
         }
-
-    @property
-    def keys(self) -> U32:
-        """The flow keys, uint32[flows, 4]."""
-        return self._keys
-
-    def fill(self, batch: PacketBatch) -> int:
-        """Fill the batch; the stream never ends."""
-        write = lambda row: from_universe(self._stream, self._keys, self._alias, batch, row)  # noqa: E731
-        return fill_from(self, self._stream, self._rng, batch, write)
-
-    def describe(self) -> dict[str, Any]:
-        """Parameters of the source."""
-        return dict(self._described)
+        super().__init__(stream, rng, described, keys, np.ones(flows))

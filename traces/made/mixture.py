@@ -11,10 +11,10 @@ import numpy as np
 from models.flow import PacketBatch
 from models.kernel import NIL, kernel
 from traces.made.alias import Alias, make_alias, pick
-from traces.made.stream import BLOCK, DRAWN, PACKETS, VAR_SIZE, Stream, count_packets, rows_left
+from traces.made.stream import BLOCK, DRAWN, PACKETS, VAR_SIZE, Stream, count_packets, draw_again, rows_left
 from traces.merge import ENDED, FILLED, HEAD, MergeState, make_buffers
-from traces.pace import EVEN_SIZE, EVEN_TIME, LATEST_NS, set_even, tick
-from traces.source import Source, check_words
+from traces.pace import EVEN_SIZE, set_even, tick
+from traces.source import Source, all_skipped, check_words
 
 
 @kernel
@@ -74,11 +74,7 @@ class Mixture(Source):
         stream = self._stream
         filled = 0
         while filled < batch.time.size:
-            if stream.var[DRAWN] == BLOCK:
-                if stream.clock[EVEN_TIME] > LATEST_NS:
-                    raise ValueError("the packets would not arrive within 146 years; give a higher rate")
-                stream.draws[:] = self._rng.integers(-(1 << 63), 1 << 63, stream.draws.shape)
-                stream.var[DRAWN] = 0
+            draw_again(stream, self._rng)
             dry, filled = mix(stream, self._shares, self._state, batch, filled)
             if dry == NIL:
                 continue
@@ -101,11 +97,7 @@ class Mixture(Source):
 
     def skipped(self) -> dict[str, int]:
         """Sums over the sources."""
-        total: dict[str, int] = {}
-        for _, source in self.parts:
-            for reason, packets in source.skipped().items():
-                total[reason] = total.get(reason, 0) + packets
-        return total
+        return all_skipped(source for _, source in self.parts)
 
     def describe(self) -> dict[str, Any]:
         """The rate, and each source with its share."""

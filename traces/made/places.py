@@ -9,11 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from models.flow import PacketBatch
 from models.kernel import I64, U32, kernel
 from traces.addresses import to_words
 from traces.made.alias import Alias, make_alias, pick, pick_many
-from traces.made.stream import DRAWN, Stream, count_packets, parse_prefix_of, rows_left, write_packet
+from traces.made.stream import parse_prefix_of
 from traces.routes.table import RouteTable
 
 DRAWS = {4: 2, 6: 3}
@@ -35,17 +34,6 @@ def write_address(places: Places, draws: I64, draw: int, key: U32, row: int, at:
     for word in range(places.network.shape[1]):
         bits = draws[draw, 1 + (word >> 1)] >> ((word & 1) * 32)
         key[row, at + word] = places.network[prefix, word] | (bits & places.host[prefix, word])
-
-
-@kernel
-def flood(stream: Stream, places: Places, at: int, batch: PacketBatch, start: int) -> int:
-    """Packets whose address at word `at` is drawn, from row `start` on; returns the rows then filled."""
-    packets = rows_left(stream, batch, start)
-    for row in range(start, start + packets):
-        write_packet(stream, batch, row)
-        write_address(places, stream.draws, stream.var[DRAWN] + row - start, batch.key, row, at)
-    count_packets(stream, packets)
-    return start + packets
 
 
 def places_in(prefixes: str | Sequence[str], family: int = 4) -> Places:

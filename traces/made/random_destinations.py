@@ -4,17 +4,16 @@ Known as the attack on the routing cache of Linux before 3.6. Left out: what the
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from models.flow import PROTO_UDP, PacketBatch
-from traces.made.places import DRAWS, Places, as_places, flood
-from traces.made.stream import fill_from, make_header, make_stream
-from traces.source import Source
+from models.flow import PROTO_UDP
+from traces.made.flood import AddressFlood
+from traces.made.places import Places
+from traces.made.stream import make_header
 
 
-class RandomDestinations(Source):
+class RandomDestinations(AddressFlood):
     """An endless stream from one source to addresses drawn from `destinations`: a prefix, several, or `destinations_from(table)`.
 
     Packets are evenly spaced at `rate_pps`; `rng` must be this source's own. ValueError for what cannot work.
@@ -38,27 +37,16 @@ class RandomDestinations(Source):
         where = destinations if destinations is not None else ("10.0.0.0/8" if family == 4 else "2001:db8::/32")
         sender = source or ("192.0.2.1" if family == 4 else "2001:db8:1::1")
         header = make_header(family, sender, "0.0.0.0" if family == 4 else "::", sport, dport, protocol, interface)
-        self.words = header.size
-        self._rng = rng
-        self._places = as_places(where, family)
-        self._stream = make_stream(
-            rate_pps=rate_pps, header=header, draws=DRAWS[family], packet_bytes=packet_bytes, start_ns=start_ns
+        super().__init__(
+            where,
+            "destinations",
+            at=(header.size - 2) // 2,
+            header=header,
+            family=family,
+            rate_pps=rate_pps,
+            packet_bytes=packet_bytes,
+            interface=interface,
+            start_ns=start_ns,
+            rng=rng,
+            described={"source": "random destinations", "source_address": sender},
         )
-        self._described: dict[str, Any] = {
-            "source": "random destinations",
-            "destinations": where if isinstance(where, str) else f"{self._places.network.shape[0]} prefixes",
-            "rate_pps": float(rate_pps),
-            "source_address": sender,
-            "family": family,
-            "interface": interface,
-            "packet_bytes": packet_bytes,
-        }
-
-    def fill(self, batch: PacketBatch) -> int:
-        """Fill the batch; the stream never ends."""
-        at = (self.words - 2) // 2
-        return fill_from(self, self._stream, self._rng, batch, lambda row: flood(self._stream, self._places, at, batch, row))
-
-    def describe(self) -> dict[str, Any]:
-        """Parameters of the source."""
-        return dict(self._described)

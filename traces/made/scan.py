@@ -13,16 +13,15 @@ from models.kernel import I64, kernel
 from traces.addresses import BITS, to_words
 from traces.made.stream import (
     PACKETS,
+    MadeSource,
     Stream,
     count_packets,
-    fill_from,
     make_header,
     make_stream,
     parse_prefix_of,
     rows_left,
     write_packet,
 )
-from traces.source import Source
 
 MOST_HOSTS = 1 << 24
 
@@ -43,7 +42,7 @@ def scan(stream: Stream, hosts: I64, first_port: int, ports: int, at: int, batch
     return start + packets
 
 
-class PortScan(Source):
+class PortScan(MadeSource):
     """An endless scan of `hosts` (a prefix, or one address) from `source`: first_port to last_port of each, then from the start.
 
     Packets are evenly spaced at `rate_pps`. ValueError for what cannot work.
@@ -76,12 +75,11 @@ class PortScan(Source):
             raise ValueError(f"{target} holds more than {MOST_HOSTS:,} hosts; give a longer prefix")
         ends = (header.size - 2) // 2
         header[ends : 2 * ends] = [network] if family == 4 else to_words([network])[0]
-        self.words = header.size
         self._at = 2 * ends - 1
         self._hosts = np.array([header[self._at], many], np.int64)
         self._ports = first_port, last_port - first_port + 1
-        self._stream = make_stream(rate_pps=rate_pps, header=header, draws=0, packet_bytes=packet_bytes, start_ns=start_ns)
-        self._described: dict[str, Any] = {
+        stream = make_stream(rate_pps=rate_pps, header=header, draws=0, packet_bytes=packet_bytes, start_ns=start_ns)
+        described: dict[str, Any] = {
             "source": "port scan",
             "hosts": target,
             "first_port": first_port,
@@ -92,12 +90,7 @@ class PortScan(Source):
             "interface": interface,
             "packet_bytes": packet_bytes,
         }
+        super().__init__(stream, None, described)
 
-    def fill(self, batch: PacketBatch) -> int:
-        """Fill the batch; the stream never ends."""
-        write = lambda row: scan(self._stream, self._hosts, *self._ports, self._at, batch, row)  # noqa: E731
-        return fill_from(self, self._stream, None, batch, write)
-
-    def describe(self) -> dict[str, Any]:
-        """Parameters of the source."""
-        return dict(self._described)
+    def _write(self, batch: PacketBatch, start: int) -> int:
+        return int(scan(self._stream, self._hosts, *self._ports, self._at, batch, start))

@@ -4,17 +4,16 @@ The common form of a SYN flood. Left out: filters that know which sources an int
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from models.flow import PROTO_TCP, PacketBatch
-from traces.made.places import DRAWS, Places, as_places, flood
-from traces.made.stream import fill_from, make_header, make_stream
-from traces.source import Source
+from models.flow import PROTO_TCP
+from traces.made.flood import AddressFlood
+from traces.made.places import Places
+from traces.made.stream import make_header
 
 
-class SpoofedFlood(Source):
+class SpoofedFlood(AddressFlood):
     """An endless stream to one destination from addresses drawn from `sources`: a prefix, several (each address as likely as any
     other), or Places. Packets are evenly spaced at `rate_pps`; `rng` must be this source's own. ValueError for what cannot work.
     """
@@ -37,26 +36,16 @@ class SpoofedFlood(Source):
         where = sources if sources is not None else ("10.0.0.0/8" if family == 4 else "2001:db8::/32")
         target = destination or ("198.51.100.1" if family == 4 else "2001:db8:1::1")
         header = make_header(family, "0.0.0.0" if family == 4 else "::", target, sport, dport, protocol, interface)
-        self.words = header.size
-        self._rng = rng
-        self._places = as_places(where, family)
-        self._stream = make_stream(
-            rate_pps=rate_pps, header=header, draws=DRAWS[family], packet_bytes=packet_bytes, start_ns=start_ns
+        super().__init__(
+            where,
+            "sources",
+            at=0,
+            header=header,
+            family=family,
+            rate_pps=rate_pps,
+            packet_bytes=packet_bytes,
+            interface=interface,
+            start_ns=start_ns,
+            rng=rng,
+            described={"source": "spoofed flood", "destination": target},
         )
-        self._described: dict[str, Any] = {
-            "source": "spoofed flood",
-            "sources": where if isinstance(where, str) else f"{self._places.network.shape[0]} prefixes",
-            "rate_pps": float(rate_pps),
-            "destination": target,
-            "family": family,
-            "interface": interface,
-            "packet_bytes": packet_bytes,
-        }
-
-    def fill(self, batch: PacketBatch) -> int:
-        """Fill the batch; the stream never ends."""
-        return fill_from(self, self._stream, self._rng, batch, lambda row: flood(self._stream, self._places, 0, batch, row))
-
-    def describe(self) -> dict[str, Any]:
-        """Parameters of the source."""
-        return dict(self._described)

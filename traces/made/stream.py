@@ -4,7 +4,6 @@ A packet takes its own row of draws and rows are drawn in blocks of fixed size, 
 read with.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,19 +116,41 @@ def parse_prefix_of(text: str, family: int) -> tuple[int, int]:
     return network, plen
 
 
-def fill_from(
-    source: Source, stream: Stream, rng: np.random.Generator | None, batch: PacketBatch, write: Callable[[int], Any]
-) -> int:
-    """Fill the batch by `write`, which writes packets from a row on and returns the rows then filled; made sources never end."""
-    check_words(source, batch)
-    filled = 0
-    while filled < batch.time.size:
-        if stream.var[DRAWN] == BLOCK:
-            if stream.clock[EVEN_TIME] > LATEST_NS:
-                raise ValueError("the packets would not arrive within 146 years; give a higher rate")
-            if rng is not None:
-                stream.draws[:] = rng.integers(-(1 << 63), 1 << 63, stream.draws.shape)
-            stream.var[DRAWN] = 0
-        filled = int(write(filled))
-    batch.packets[0] = filled
-    return filled
+def draw_again(stream: Stream, rng: np.random.Generator | None) -> None:
+    """New draws if all are used. ValueError once the packets would arrive too late."""
+    if stream.var[DRAWN] < BLOCK:
+        return
+    if stream.clock[EVEN_TIME] > LATEST_NS:
+        raise ValueError("the packets would not arrive within 146 years; give a higher rate")
+    if rng is not None:
+        stream.draws[:] = rng.integers(-(1 << 63), 1 << 63, stream.draws.shape)
+    stream.var[DRAWN] = 0
+
+
+class MadeSource(Source):
+    """A source that never ends. `_write` writes a run of packets; the rest is the same for all."""
+
+    def __init__(self, stream: Stream, rng: np.random.Generator | None, described: dict[str, Any]) -> None:
+        """`rng` draws for the stream; None for one without draws."""
+        self.words = stream.header.size
+        self._stream = stream
+        self._rng = rng
+        self._described = described
+
+    def _write(self, batch: PacketBatch, start: int) -> int:
+        """Write packets from row `start` on, as many as there are draws for; returns the rows then filled."""
+        raise TypeError(f"{type(self).__name__} has no _write()")
+
+    def fill(self, batch: PacketBatch) -> int:
+        """Fill the batch; the stream never ends."""
+        check_words(self, batch)
+        filled = 0
+        while filled < batch.time.size:
+            draw_again(self._stream, self._rng)
+            filled = int(self._write(batch, filled))
+        batch.packets[0] = filled
+        return filled
+
+    def describe(self) -> dict[str, Any]:
+        """Parameters of the source."""
+        return dict(self._described)

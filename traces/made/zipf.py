@@ -12,42 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from models.flow import PROTO_UDP, PacketBatch
-from models.kernel import U32, i64, kernel
+from models.flow import PROTO_UDP
+from models.kernel import U32
 from traces.addresses import BITS
-from traces.made.alias import Alias, make_alias, pick
 from traces.made.places import Places, as_places, draw_addresses
 from traces.made.stream import (
-    DRAWN,
-    Stream,
-    count_packets,
-    fill_from,
     make_header,
     make_stream,
     parse_prefix_of,
-    rows_left,
-    write_packet,
 )
-from traces.source import Source
+from traces.made.universe import Universe
 
 MOST_FLOWS = 1 << 22
 M = 0xFFFFFFFF
 
 
-@kernel
-def from_universe(stream: Stream, keys: U32, alias: Alias, batch: PacketBatch, start: int) -> int:
-    """Packets of flows drawn from a universe, from row `start` on; returns the rows then filled."""
-    packets = rows_left(stream, batch, start)
-    for row in range(start, start + packets):
-        write_packet(stream, batch, row)
-        flow = pick(alias, stream.draws[stream.var[DRAWN] + row - start, 0])
-        for word in range(keys.shape[1]):
-            batch.key[row, word] = i64(keys[flow, word])
-    count_packets(stream, packets)
-    return start + packets
-
-
-class Zipf(Source):
+class Zipf(Universe):
     """An endless stream of packets of `flows` flows (up to 2**22), evenly spaced at `rate_pps`.
 
     Flow k, from 1 on, has a share in proportion to k ** -exponent; 0 makes all alike. Sources are distinct addresses of the prefix
@@ -79,17 +59,14 @@ class Zipf(Source):
         where = destinations if destinations is not None else ("172.16.0.0/12" if family == 4 else "2001:db9::/32")
         anywhere = "0.0.0.0" if family == 4 else "::"
         header = make_header(family, anywhere, anywhere, 0, dport, protocol, interface)
-        self.words = header.size
-        self._rng = rng
-        self._stream = make_stream(rate_pps=rate_pps, header=header, draws=1, packet_bytes=packet_bytes, start_ns=start_ns)
-        self._keys = np.empty((flows, self.words), np.uint32)
-        ends = (self.words - 2) // 2
-        self._keys[:, :ends] = distinct_addresses(prefix, family, flows, rng)
-        self._keys[:, ends : 2 * ends] = draw_addresses(as_places(where, family), rng, flows)
-        self._keys[:, -2] = rng.integers(1024, 1 << 16, flows) << 16 | dport
-        self._keys[:, -1] = header[-1]
-        self._alias = make_alias(np.arange(1, flows + 1, dtype=np.float64) ** -float(exponent))
-        self._described: dict[str, Any] = {
+        stream = make_stream(rate_pps=rate_pps, header=header, draws=1, packet_bytes=packet_bytes, start_ns=start_ns)
+        keys = np.empty((flows, header.size), np.uint32)
+        ends = (header.size - 2) // 2
+        keys[:, :ends] = distinct_addresses(prefix, family, flows, rng)
+        keys[:, ends : 2 * ends] = draw_addresses(as_places(where, family), rng, flows)
+        keys[:, -2] = rng.integers(1024, 1 << 16, flows) << 16 | dport
+        keys[:, -1] = header[-1]
+        described: dict[str, Any] = {
             "source": "zipf",
             "flows": flows,
             "exponent": float(exponent),
@@ -100,20 +77,7 @@ class Zipf(Source):
             "interface": interface,
             "packet_bytes": packet_bytes,
         }
-
-    @property
-    def keys(self) -> U32:
-        """The flow keys, uint32[flows, W], heaviest first."""
-        return self._keys
-
-    def fill(self, batch: PacketBatch) -> int:
-        """Fill the batch; the stream never ends."""
-        write = lambda row: from_universe(self._stream, self._keys, self._alias, batch, row)  # noqa: E731
-        return fill_from(self, self._stream, self._rng, batch, write)
-
-    def describe(self) -> dict[str, Any]:
-        """Parameters of the source."""
-        return dict(self._described)
+        super().__init__(stream, rng, described, keys, np.arange(1, flows + 1, dtype=np.float64) ** -float(exponent))
 
 
 def distinct_addresses(prefix: str, family: int, count: int, rng: np.random.Generator) -> U32:
