@@ -48,7 +48,7 @@ def _sender(traffic: Traffic, sender: int, seed: int, routes: Callable[[], Place
     key = msgspec.json.encode([traffic.source, traffic.flows, traffic.options, traffic.parts, traffic.bursts]).decode()
 
     def rng(*more: str) -> np.random.Generator:
-        if traffic.source == "pktgen":
+        if traffic.source == "pktgen" and not more:
             return stream(seed, "pktgen", str(traffic.flow_length), str(traffic.flows), traffic.destination, str(sender))
         return stream(seed, "made", key, str(sender), *more)
 

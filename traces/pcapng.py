@@ -5,7 +5,7 @@ header begins a section, with its own byte order and its own interfaces; an inte
 in options the unit of its times (if_tsresol, a power of ten or of two) and seconds to add (if_tsoffset). Packets stand in enhanced,
 simple and (older) packet blocks. A simple block has no time: it takes that of the packet before it. All other blocks are skipped.
 The kernel scans packets and returns for headers and descriptions, which are read here.
-Left out: blocks longer than the reader's block, name resolution, statistics, decryption secrets.
+Left out: packets and headers longer than the reader's block, name resolution, statistics, decryption secrets.
 """
 
 import struct
@@ -44,7 +44,7 @@ LINK, SNAPLEN, RESOLUTION, OFFSET = 0, 1, 2, 3
 """Link type (NOT_READ: one that is not decoded), snap length, exponent of the unit (below 0: of two), seconds to add."""
 NOT_READ = -1
 
-NEW_SECTION, NEW_INTERFACE, BAD_LENGTH, BAD_PACKET, NO_INTERFACE = 3, 4, 5, 6, 7
+NEW_SECTION, NEW_INTERFACE, BAD_LENGTH, BAD_PACKET, NO_INTERFACE, LONG_BLOCK = 3, 4, 5, 6, 7, 8
 """Why a scan ended, beyond those of traces/capture_file.py."""
 
 LATEST_NS = 1 << 62
@@ -129,7 +129,7 @@ def scan_blocks(
             why = BAD_LENGTH
             break
         if size > block.size:
-            why = TOO_LONG
+            why = TOO_LONG if kind in (ENHANCED, SIMPLE, OLD_PACKET, INTERFACE) else LONG_BLOCK
             break
         if at + size > have:
             why = NEED_DATA
@@ -222,13 +222,33 @@ class PcapngSource(CaptureFile):
         size = int(read32(self._block, at + 4, self._big_endian))
         if why == NEW_INTERFACE:
             return self._describe_interface(self._block[at : at + size].tobytes())
+        if why == LONG_BLOCK:
+            return self._skip(at, size)
         if why == NO_INTERFACE:
             return f"names an interface that its section does not describe (it describes {self._known})"
         if why == BAD_PACKET:
             return f"says it holds more than its block of {size} bytes"
         if why == TOO_LONG:
             return f"is a block of {size} bytes, more than the {self._block.size} that are read at once"
-        return f"is a block that says it has {size} bytes and does not end so; the file is damaged from there on"
+        return _ends_wrong(size)
+
+    def _skip(self, at: int, size: int) -> str:
+        """Read over a block of a kind that is skipped and that is longer than what is read at once."""
+        have = int(self._var[HAVE])
+        tail = self._block[have - 4 : have].tobytes()
+        left = size - (have - at)
+        while left > 0:
+            piece = b"" if self._ended else self._read(min(left, self._block.size))
+            if not piece:
+                self._ended = True
+                return f"is cut off, the file ends after {size - left} bytes of it"
+            tail = (tail + piece)[-4:]
+            left -= len(piece)
+        if struct.unpack(">I" if self._big_endian else "<I", tail)[0] != size:
+            return _ends_wrong(size)
+        self._base += at + size
+        self._var[AT] = self._var[HAVE] = 0
+        return ""
 
     def _section(self, at: int) -> str:
         """Take a section header; its length may not be known yet, and its byte order is its own."""
@@ -286,3 +306,7 @@ class PcapngSource(CaptureFile):
     def describe(self) -> dict[str, Any]:
         """The file, its format, and what has been read so far."""
         return super().describe() | {"sections": self.sections, "link_types": sorted(self.links)}
+
+
+def _ends_wrong(size: int) -> str:
+    return f"is a block that says it has {size} bytes and does not end so; the file is damaged from there on"

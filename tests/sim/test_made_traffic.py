@@ -12,6 +12,7 @@ from sim.experiments.replay import run_replay
 from sim.load import SCENARIOS, check_scenario, load_scenario, sections
 from sim.routing import make_table
 from sim.scenario import Fib, Row, Scenario, Traffic
+from sim.streams import stream
 from sim.toml_input import names_in
 from sim.traffic_kinds import KINDS, OPTIONS, check_made
 
@@ -76,6 +77,14 @@ def test_bursts_leave_silence():
     batch = make_batch(40)
     source.fill(batch)
     assert np.diff(batch.time).max() >= 1_000_000_000
+
+
+def test_drawn_bursts_have_random_numbers_of_their_own(monkeypatch):
+    seen = []
+    monkeypatch.setattr("sim.made_traffic.Bursts", lambda source, on_s, off_s, rng: seen.append(rng) or source)
+    make_sources(Traffic(senders=1, flows=10, bursts={"on_s": 0.1, "off_s": 0.1, "drawn": True}), 1)
+    of_packets = stream(1, "pktgen", "40", "10", "10.0.0.0/8", "0")
+    assert seen[0].bit_generator.state != of_packets.bit_generator.state
 
 
 def test_a_quick_run_has_as_many_buckets_as_the_attack_is_aimed_at():

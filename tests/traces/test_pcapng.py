@@ -157,6 +157,26 @@ def test_blocks_split_across_reads(tmp_path, monkeypatch, size):
     assert [packet[1][2] >> 16 for packet in found] == [*range(60), *range(30)]
 
 
+@pytest.mark.parametrize("order", "<>")
+def test_long_blocks_of_a_kind_that_is_skipped_are_read_over(tmp_path, monkeypatch, order):
+    monkeypatch.setattr(traces.capture_file, "BLOCK_BYTES", 512)
+    begin = section(order) + interface(order)
+    long = block(order, 0xBAD, bytes(2000))
+    for body in (0, 400, 497, 500, 501, 505, 1024, 5000):
+        content = begin + enhanced(1, frame(1), order) + block(order, 4, bytes(body)) + enhanced(2, frame(2), order) + long
+        found, source = read(tmp_path, content + enhanced(3, frame(3), order))
+        assert [packet[1] for packet in found] == [key(1), key(2), key(3)]
+        assert source.describe()["damage"] == []
+    content = begin + enhanced(1, frame(1), order)
+    said, packets = damaged(tmp_path, content + long[:-1])
+    assert said.startswith(
+        f"a.pcapng: record 2, at byte {len(content)}, is cut off, the file ends after {len(long) - 1} bytes of it"
+    )
+    assert packets == 1
+    said, _ = damaged(tmp_path, content + long[:-4] + bytes(4) + NEXT)
+    assert f"record 2, at byte {len(content)}, is a block that says it has {len(long)} bytes and does not end so" in said
+
+
 def damaged(tmp_path, content):
     """The sentence of the damage, without the file's folder, and the packets before it."""
     path = tmp_path / "a.pcapng"
